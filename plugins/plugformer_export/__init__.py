@@ -1,4 +1,4 @@
-"""Trained models in the formats of other engines, each compared with the original before it is written.
+"""Trained models as ONNX, for CTranslate2 and others, each compared with the original before it is written.
 
 Reading order: engine (what a format provides), comparison, verification, kept, a folder for each engine,
 command.

@@ -1,1 +1,1 @@
-"""The built-in components: one package for each kind, from `architecture` and `attention` to `tokenizer`."""
+"""The built-in components, a package for each kind: `attention`, `decoding`, `metric`, `optimizer`, ..."""

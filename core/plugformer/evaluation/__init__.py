@@ -1,4 +1,4 @@
-"""Evaluation: predictions, their scores, and how sure of them we can be."""
+"""Evaluation: predictions, and their scores by the metrics of a task, with intervals."""
 
 from plugformer.evaluation.predictor import GenerativePredictor
 from plugformer.evaluation.report import BaselineScores, Report, Score, close

@@ -1,4 +1,4 @@
-"""Models: stacks of layers, built from a specification."""
+"""Models: stacks of layers and their key-value caches, built from a specification."""
 
 from plugformer.interfaces.spec import LayerSpec, Limits, ModelSpec, PartSpec, Sizes, StackSpec
 from plugformer.model.build import Builder
