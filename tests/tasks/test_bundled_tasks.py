@@ -1,13 +1,18 @@
 """Every bundled task trains, evaluates and answers, on small files in the place of its data."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from plugformer.configuration import resolve
+from plugformer.data import prepare
 from plugformer.registry import Registry
 from plugformer.runs.loading import load
+from plugformer.training.stream import epochs_of
 from plugformer.training.train import train
+from plugformer.validation import validate
 
 TASKS = [task.name for task in Registry.discover().entries("task")]
 SMALL = (
@@ -49,6 +54,20 @@ def test_a_task_runs_from_its_data_to_an_answer(
         assert model.vectors([question]).shape == (1, 16)
     else:
         assert model.predict([question])[0].output is not None
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_batches_of_a_task_have_at_most_twelve_shapes(
+    name: str, sample_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+    batch = [] if name in AMONG_OTHERS else ["training.batch_tokens=256"]
+    resolved = resolve(name, [*batch, *FEWER.get(name, [])])
+    epochs = epochs_of(resolved.task.training, prepare(validate(resolved)))
+    assert epochs is not None
+    found = [Counter((len(batch.rows), *batch.lengths) for batch in epochs(number)) for number in (0, 1)]
+    assert found[0] == found[1]
+    assert 1 <= len(found[0]) <= 12
 
 
 @pytest.mark.parametrize("name", TASKS)
