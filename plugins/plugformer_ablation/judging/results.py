@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 from pandas import DataFrame
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter
 
 from plugformer.configuration import Component
 from plugformer.errors import RunError, described
@@ -39,6 +39,9 @@ MEASURED = ("peak_memory_mb", "seconds")
 
 RESULT, _STATISTICS = "cell.json", "cell_statistics.npz"
 REPORT, _ARRAYS = "report.json", "cells.npz"
+
+Score = Annotated[float, BeforeValidator(lambda number: math.nan if number is None else number)]
+"""A number; if it is not finite, JSON has null."""
 
 Statistics = dict[str, Float[ndarray, "examples statistics"]]
 """By a metric's name, the statistics of each example, in the order of the examples."""
@@ -67,9 +70,9 @@ class CellResult:
 
     arm: str
     seed: int
-    loss: float = math.nan
-    metrics: dict[str, float] = field(default_factory=dict)
-    validation: dict[str, float] = field(default_factory=dict)
+    loss: Score = math.nan
+    metrics: dict[str, Score] = field(default_factory=dict)
+    validation: dict[str, Score] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=dict)
     curve: list[Record] = field(default_factory=list)
     peak_memory_mb: float = 0.0
@@ -98,18 +101,13 @@ class CellResult:
 
     def record(self) -> Record:
         """Returns everything but the statistics, as JSON can hold it: None for infinity and NaN."""
-        record: Record = _finite({key: value for key, value in vars(self).items() if key != "statistics"})
+        record: Record = json.loads(_checked().dump_json(self, exclude={"statistics"}))
         return record
 
     @classmethod
     def of(cls, record: Record, statistics: Statistics) -> "CellResult":
         """Returns the result that a record was made of; raises ValueError if it is not one."""
-        known: dict[str, Any] = {
-            key: {name: math.nan if value is None else value for name, value in scores.items()}
-            for key, scores in (("metrics", record["metrics"]), ("validation", record.get("validation", {})))
-        }
-        known["loss"] = math.nan if record["loss"] is None else record["loss"]
-        result: CellResult = _checked().validate_python({**record, **known, "statistics": statistics})
+        result: CellResult = _checked().validate_python({**record, "statistics": statistics})
         return result
 
     def check(self, metrics: Mapping[str, Metric], files: Mapping[Path, Mapping[str, float]]) -> None:
@@ -287,15 +285,6 @@ def _readable(file: Path) -> Iterator[None]:
             f"{file} is damaged, or of another version of Plugformer ({described(error)}); restore it from a "
             "copy, or run the study again"
         ) from error
-
-
-def _finite(value: Any) -> Any:
-    """Returns nested dictionaries and lists, with None in place of numbers that are not finite."""
-    if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write(path: Path, content: str | bytes) -> None:
