@@ -13,7 +13,7 @@ from tests.ablation.studies import declared
 from plugformer.errors import RunError
 from plugformer_ablation.design.arms import resolve_arms
 from plugformer_ablation.design.matching import matched
-from plugformer_ablation.running import costs
+from plugformer_ablation.running import costs, executors
 from plugformer_ablation.running.costs import ROUNDS, in_turn, relative_cost, with_costs, with_equal_time
 
 TRUE = 1.2
@@ -104,14 +104,13 @@ def test_timing_is_spread_over_the_gpus_and_an_arm_shares_one_with_the_baseline(
 
 def test_a_timing_process_sees_its_gpu_alone(registry, monkeypatch):
     arm = resolve_arms(declared(seeds=1), registry)[0]
-    process = Mock()
-    context = Mock(Pipe=lambda: (Mock(), Mock()), Process=process)
-    monkeypatch.setattr(costs, "worker_context", lambda: context)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+    started = Mock(return_value=(Mock(), Mock()))
+    monkeypatch.setattr(costs, "start_process", started)
     with costs._started({"a": arm}, 1, "2", str):
-        arguments = process.call_args.kwargs["args"]
+        target, gpu, *arguments = started.call_args.args
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
     seen = []
     monkeypatch.setattr(costs, "train", lambda *_, **__: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]))
     monkeypatch.setattr(os, "dup2", lambda *_: None)
-    costs.train_in_turn(*arguments)
+    executors.run_on(gpu, target, *arguments, Mock())
     assert seen == ["2"]

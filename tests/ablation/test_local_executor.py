@@ -45,11 +45,11 @@ def advanced(executor, waiting):
 def test_cells_are_spread_over_the_gpus(gpus, expected, monkeypatch):
     monkeypatch.setattr(executors, "visible_gpus", lambda: list(gpus))
     executor = LocalExecutor(3)
-    given = Mock()
-    monkeypatch.setattr(executor, "_context", Mock(Pipe=lambda: (object(), Mock()), Process=given))
+    started = Mock(side_effect=lambda *_: (Mock(), object()))
+    monkeypatch.setattr(executors, "start_process", started)
     for number in range(3):
         executor.start(f"cell {number}")
-    assert [call.kwargs["args"][-1] for call in given.call_args_list] == expected
+    assert [call.args[1] for call in started.call_args_list] == expected
 
 
 def test_a_worker_sees_its_gpu_alone(monkeypatch):
@@ -58,7 +58,7 @@ def test_a_worker_sees_its_gpu_alone(monkeypatch):
     monkeypatch.setattr(os, "setpgid", lambda *_: None)
     monkeypatch.setattr(executors, "_end_with_parent", lambda connection: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
-    executors.work(None, 1, Mock(), "2")
+    executors.run_on("2", executors.work, None, 1, Mock())
     assert seen == ["2"]
 
 

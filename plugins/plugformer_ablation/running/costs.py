@@ -25,7 +25,7 @@ from plugformer_ablation.design.arms import Arm, written
 from plugformer_ablation.judging.results import Record, write
 from plugformer_ablation.judging.statistics import RESAMPLES
 from plugformer_ablation.running.cells import identity, ingredients
-from plugformer_ablation.running.executors import hidden_script, visible_gpus, worker_context
+from plugformer_ablation.running.executors import start_process, visible_gpus
 
 ROUNDS = 20
 """In each one, every arm runs a block."""
@@ -147,7 +147,6 @@ def _started(
     arms: Mapping[str, Arm], threads: int, gpu: str | None, notify: Callable[[str], None]
 ) -> Iterator[Callable[[str], float]]:
     """Starts a process for each arm's training, and yields what runs a block; NaN if the training failed."""
-    context = worker_context()
     connections: dict[str, Connection] = {}
 
     def run(name: str) -> float:
@@ -163,32 +162,18 @@ def _started(
 
     with TemporaryDirectory(prefix="plugformer-") as folder, ExitStack() as ending:
         for name, arm in arms.items():
-            connections[name], theirs = context.Pipe()
             task, manifests = written(arm.resolved.task), arm.resolved.registry.local
-            arguments = (task, Path(folder, name), manifests, threads, gpu, theirs)
-            process = context.Process(target=train_in_turn, args=arguments)
-            with hidden_script():
-                process.start()
-            theirs.close()
+            arguments = (task, Path(folder, name), manifests, threads)
+            process, connections[name] = start_process(train_in_turn, gpu, *arguments)
             ending.callback(process.join)
             ending.callback(process.kill)  # before it is joined
         yield run
 
 
 def train_in_turn(
-    task: dict[str, Any],
-    out: Path,
-    manifests: Sequence[Path],
-    threads: int,
-    gpu: str | None,
-    turns: Connection,
+    task: dict[str, Any], out: Path, manifests: Sequence[Path], threads: int, turns: Connection
 ) -> None:
-    """Trains a task, a block for each message, which it answers with seconds, or words on what failed.
-
-    `gpu` is the only GPU that it sees.
-    """
-    if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it at its first use, which is later
+    """Trains a task, a block for each message, which it answers with seconds, or words on what failed."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)

@@ -8,8 +8,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -163,25 +163,34 @@ def visible_gpus() -> list[str]:
     return (names or [str(number) for number in range(count)])[:count]
 
 
-def worker_context() -> Any:
-    """Returns what starts workers; imports that take seconds are made once, where they can be forked from."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
-    return context
+def start_process(target: Callable[..., None], gpu: str | None, *arguments: Any) -> tuple[Any, Connection]:
+    """Starts a process that runs a function with arguments and a pipe; returns it and the pipe's other end.
 
-
-@contextmanager
-def hidden_script() -> Iterator[None]:
-    """Inside, new processes do not import the script that runs the study: it would run the study again."""
+    `gpu` is the only GPU that it sees. Imports that take seconds are made once, where processes can be forked
+    from. It does not import the script that runs the study: that would run the study again.
+    """
+    forks = "forkserver" in multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
+    if forks:
+        context.set_forkserver_preload(_PRELOADED)
+    ours, theirs = context.Pipe()
+    process = context.Process(target=run_on, args=(gpu, target, *arguments, theirs))
     main = vars(sys.modules["__main__"])
     file = main.pop("__file__", None)
     try:
-        yield
+        process.start()
     finally:
         if file is not None:
             main["__file__"] = file
+    theirs.close()
+    return process, ours
+
+
+def run_on(gpu: str | None, target: Callable[..., None], *arguments: Any) -> None:
+    """Runs a function in a process that sees one GPU alone, or all of them if it is None."""
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it at its first use, which is later
+    target(*arguments)
 
 
 @dataclass
@@ -203,18 +212,13 @@ class LocalExecutor(Executor):
         workers = workers or pack * len(self.gpus) or cores
         super().__init__(max(1, cores // workers), workers)
         self.running: dict[Connection, _Worker] = {}
-        self._context = worker_context()
 
     def start(self, cell: Cell) -> None:
         """Starts a process for a cell."""
-        ours, theirs = self._context.Pipe()
         used = [worker.gpu for worker in self.running.values()]
         gpu = min(self.gpus, key=used.count, default=None)
-        process = self._context.Process(target=work, args=(cell, self.threads, theirs, gpu))
-        with hidden_script():
-            process.start()
-        theirs.close()
-        self.running[ours] = _Worker(cell, process, gpu)
+        process, connection = start_process(work, gpu, cell, self.threads)
+        self.running[connection] = _Worker(cell, process, gpu)
 
     def receive(self) -> Iterator[tuple[Cell, Message]]:
         """Yields a message of each cell that has sent one, or whose process has ended."""
@@ -264,13 +268,11 @@ def _signal(process: Any, number: int) -> None:
             process.terminate()
 
 
-def work(cell: Cell, threads: int, connection: Connection, gpu: str | None = None) -> None:
+def work(cell: Cell, threads: int, connection: Connection) -> None:
     """Trains a cell in a process for it, and sends messages to the process that started it.
 
-    `gpu` is the only GPU that it sees. When the process that started it has ended, it saves and ends.
+    When the process that started it has ended, it saves and ends.
     """
-    if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it at its first use, which is later
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # Ctrl-C is for the study, which then asks its workers to stop
     threading.Thread(target=_end_with_parent, args=(connection,), daemon=True).start()
