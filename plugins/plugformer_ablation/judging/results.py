@@ -10,7 +10,7 @@ import math
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -285,6 +285,13 @@ def _readable(file: Path) -> Iterator[None]:
             f"{file} is damaged, or of another version of Plugformer ({described(error)}); restore it from a "
             "copy, or run the study again"
         ) from error
+
+
+def read_if_there(path: Path) -> Any:
+    """Returns what a JSON file says; one that is gone, not yet written or damaged says nothing: {}."""
+    with suppress(OSError, ValueError):
+        return json.loads(path.read_bytes())
+    return {}
 
 
 def write(path: Path, content: str | bytes) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import plugformer
-from plugformer_ablation.judging.results import RESULT, CellResult, Record
+from plugformer_ablation.judging.results import RESULT, CellResult, Record, read_if_there
 from plugformer_ablation.running.cells import CELLS, Cell, Ingredients, identity
 
 MADE_OF = "made_of.json"
@@ -37,7 +37,7 @@ def to_train(cells: Sequence[Cell], out: Path, notify: Callable[[str], None], *,
         if "." not in name[-12:]
         and (out / CELLS / name / RESULT).is_file()
         and not cell.folder.exists()
-        and _read(out / CELLS / name).get("others") == _others(cell)
+        and read_if_there(out / CELLS / name / MADE_OF).get("others") == _others(cell)
     }
     if found and not accept:
         notify(
@@ -56,7 +56,8 @@ def accepted(cells: Sequence[CellResult]) -> Record:
     found: dict[str, list[str]] = defaultdict(list)
     for cell in cells:
         if Path(cell.directory).is_symlink():
-            found[_read(Path(cell.directory))["code"]].append(f"{CELLS}/{Path(cell.directory).name}")
+            code = read_if_there(Path(cell.directory, MADE_OF))["code"]
+            found[code].append(f"{CELLS}/{Path(cell.directory).name}")
     return {"accepted": dict(found)} if found else {}
 
 
@@ -69,9 +70,3 @@ def _others(cell: Cell) -> str:
         for name, lock in parts["components"].items()
     }
     return identity({**parts, "versions": versions, "components": components}, cell.folder.parents[1])
-
-
-def _read(folder: Path) -> Record:
-    with suppress(OSError, ValueError):  # not there, or of an earlier version
-        return dict(json.loads((folder / MADE_OF).read_bytes()))
-    return {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from plugformer_ablation.judging.results import RESULT, Record
+from plugformer_ablation.judging.results import RESULT, Record, read_if_there
 
 HEARTBEAT = 15.0
 """Seconds between two signs of life of who trains a cell."""
@@ -51,7 +51,7 @@ def state_of(folder: Path) -> tuple[str, Record]:
 def _state(files: Sequence[Path]) -> tuple[str, Record]:
     if not files:
         return "waiting", {}
-    record = _read(files[-1])
+    record = read_if_there(files[-1])
     if "failure" in record or record.get("released"):
         return "failed" if "failure" in record else "waiting", record
     with suppress(FileNotFoundError):
@@ -142,13 +142,6 @@ class Claim:
 
 def _file(folder: Path, number: int) -> Path:
     return folder.with_name(f"{folder.name}.claim-{number}")
-
-
-def _read(path: Path) -> Record:
-    """Returns what a file says; one that is gone, or not yet written, says nothing."""
-    with suppress(OSError, ValueError):
-        return dict(json.loads(path.read_bytes()))
-    return {}
 
 
 @cache

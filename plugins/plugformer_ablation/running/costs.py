@@ -5,7 +5,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from math import isfinite, nan
 from multiprocessing.connection import Connection
@@ -20,9 +20,8 @@ from plugformer import train
 from plugformer.errors import PlugformerError, RunError, described
 from plugformer.hooks import Update, hookimpl, must_not_fail
 from plugformer.registry import Registry
-from plugformer.runs import read_json
 from plugformer_ablation.design.arms import Arm, written
-from plugformer_ablation.judging.results import Record, write
+from plugformer_ablation.judging.results import Record, read_if_there, write
 from plugformer_ablation.judging.statistics import RESAMPLES
 from plugformer_ablation.running.cells import identity, ingredients
 from plugformer_ablation.running.executors import start_process, visible_gpus
@@ -85,9 +84,8 @@ def with_costs(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[s
     ]
     alike = dict(zip(keys, usual, strict=True))
     first, *others = alike
-    file, costs = out / "costs.json", {}
-    with suppress(RunError):  # not there yet, or damaged
-        costs = read_json(file)
+    file = out / "costs.json"
+    costs = read_if_there(file)
     if not all(key in costs for key in keys):
         work = f"{len(alike)} arms make {BLOCK} updates in turn, {ROUNDS} times"
         notify(f"measuring costs on this machine, {platform.node()}: {work}")

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from plugformer.errors import RunError
 from plugformer.runs import read_json
-from plugformer_ablation.judging.results import Record, write
+from plugformer_ablation.judging.results import Record, read_if_there, write
 from plugformer_ablation.running.cells import CELLS
 from plugformer_ablation.running.claims import state_of
 
@@ -19,9 +18,7 @@ SHOWN = ("host", "process", "since", "step", "steps", "silent_seconds", "failure
 
 def record_planned(out: Path, stages: Sequence[Mapping[str, str]]) -> None:
     """Records the stages that a process has planned so far, unless another has: all of them plan the same."""
-    known: list[dict[str, str]] = []
-    with suppress(RunError):  # not there yet, or damaged
-        known = read_json(out / PLANNED)
+    known = read_if_there(out / PLANNED) or []
     if known[: len(stages)] != stages:
         write(out / PLANNED, json.dumps(stages, ensure_ascii=False))
 
