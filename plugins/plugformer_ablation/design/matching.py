@@ -20,7 +20,6 @@ from plugformer.registry import Registry
 from plugformer.runs import provenance
 from plugformer_ablation.design.arms import EMBEDDING, TASK, Arm, context_of
 from plugformer_ablation.design.blocks import BUDGETS
-from plugformer_ablation.design.budgets import with_equal_budget
 from plugformer_ablation.design.study import Study
 from plugformer_cli.model_summary import median_example, summarize
 
@@ -37,6 +36,9 @@ WIDEST = 2**16
 
 MOST_OTHERS = 0.05
 """Largest share of a model's other elements in its products at which equal products mean equal work."""
+
+EXACT = 0.01
+"""A budget that whole updates miss by more is told."""
 
 _COUNTED = {"parameters": "parameters", "flops": "FLOPs per token"}
 """The costs that are known before an arm is trained, and their names in notes."""
@@ -89,7 +91,7 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
         target = count_costs(baseline.resolved.task, its, baseline.resolved.registry)
         same = [_equal(arm, summary, target, study.match) for arm, summary in [(baseline, its), *others]]
         _refuse_unequal(same, study)
-        equal += with_equal_budget(same, study)
+        equal += _with_equal_budget(same, study)
     return equal
 
 
@@ -295,3 +297,45 @@ def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -
             "  write `match: time` or `match: parameters`"
         )
     return replace(arm, hashes=facts.hashes, counted=costs)
+
+
+def _with_equal_budget(arms: Sequence[Arm], study: Study) -> list[Arm]:
+    """Returns arms whose trainings read as many tokens, or need as many operations, as that of the first.
+
+    Where sizes are tuned, each of them has the budget of the first arm with the first of its settings. With
+    operations the best one is then the compute-optimal size: approach 2 of Hoffmann et al. (2022),
+    section 3.2, https://arxiv.org/abs/2203.15556.
+
+    Raises:
+        ConfigurationError: Some arms count their batches in examples, and some in tokens.
+    """
+    if study.match not in BUDGETS:
+        return list(arms)
+    baseline = arms[0]
+    steps = baseline.resolved.task.training.steps or 0
+    budget = steps * _cost(baseline, baseline, study.match)
+    return [_within(arm, budget / _cost(arm, baseline, study.match), steps, study.match) for arm in arms]
+
+
+def _cost(arm: Arm, baseline: Arm, match: str) -> float:
+    """Returns what an update costs, in a unit that all arms share."""
+    training, usual = arm.resolved.task.training, baseline.resolved.task.training
+    if [training.batch_size is None, training.batch_tokens is None] != [
+        usual.batch_size is None,
+        usual.batch_tokens is None,
+    ]:
+        raise ConfigurationError(
+            f"`match: {match}` needs one unit of batches, and the arm {arm.name!r} has another one than the "
+            "baseline\n  give training.batch_size, or training.batch_tokens, in all arms"
+        )
+    batch = (training.batch_size or training.batch_tokens or 1) * training.batches_per_update
+    return batch * (arm.counted["flops"] if match == "operations" else 1.0)
+
+
+def _within(arm: Arm, allowed: float, usual: int, match: str) -> Arm:
+    """Returns an arm with the whole number of updates that comes nearest to what is allowed."""
+    steps = max(1, round(allowed))
+    share = steps / allowed - 1
+    off = f" ({share:+.1%})" if abs(share) > EXACT else ""
+    note = f"{steps:,} updates for {usual:,} of the baseline: equal {match}{off}"
+    return arm.with_steps(steps, *[note] * (steps != usual))
