@@ -13,9 +13,8 @@ from plugformer_ablation.design.matching import matched
 from plugformer_ablation.judging.comparison import ALPHA, Scores
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import StudyResults
-from plugformer_ablation.judging.spending import price
 from plugformer_ablation.reporting.report import StudyReport
-from plugformer_ablation.reporting.sentences import heading
+from plugformer_ablation.reporting.sentences import heading, price
 from plugformer_ablation.running.screening import discoveries, moderated
 
 RATES = ("training.optimizer.lr=[0.0001, 0.00011, 0.1]",)

@@ -20,10 +20,9 @@ from plugformer_ablation.judging.currency import speedup
 from plugformer_ablation.judging.ladder_laws import power_laws, training_operations
 from plugformer_ablation.judging.looks import Look, planned_looks
 from plugformer_ablation.judging.over_tasks import judge_over_tasks, planned_over_tasks
-from plugformer_ablation.judging.records import FORMAT, ComparisonRecord, LookRecord
+from plugformer_ablation.judging.records import FORMAT, ComparisonRecord, LookRecord, Spent
 from plugformer_ablation.judging.reliability import decision_accuracies, signals_to_noise
 from plugformer_ablation.judging.results import MEASURED, CellResult, Record, StudyResults
-from plugformer_ablation.judging.spending import spent
 from plugformer_ablation.judging.statistics import resampled, summarize
 from plugformer_ablation.judging.unplanned import (
     LookFamily,
@@ -145,7 +144,7 @@ def find(results: StudyResults) -> Findings:
         "screening": list(results.screening),
         "trials": list(results.trials),
         "preparation": list(results.preparation),
-        "spent": spent(results.cells, results.trials, results.preparation),
+        "spent": _spent(results.cells, results.trials, results.preparation),
         "laws": power_laws(results),
         "decision_accuracy": decision_accuracies(results),
         "signal_to_noise": signals_to_noise(results),
@@ -181,13 +180,31 @@ def _arm(results: StudyResults, arm: Record) -> Record:
         "loss": summarize(cell.loss for cell in cells),
         "others": {name: summary for name, summary in summaries.items() if summary is not None},
         "cost": {**arm["cost"], "operations": training_operations(results, arm) or None, **measured},
-        "spent": spent(
+        "spent": _spent(
             [cell for cell in results.cells if cell.arm == arm["name"]],
             [trial for trial in results.trials if trial["arm"] == arm["name"]],
             [training for training in results.preparation if training["arm"] == arm["name"]],
         ),
         "sensitivity": _sensitivity(results.trials, arm["name"]),
         "remarks": list(arm["notes"]),
+    }
+
+
+def _spent(cells: Sequence[CellResult], trials: Sequence[Record], preparation: Sequence[Record]) -> Spent:
+    """Returns the number of `trainings`, of `trials` and of those in `preparation`, and the seconds of each.
+
+    A trial that decides is a training of the verdict, and counts as that alone. Seconds are the wall time of
+    all updates, on the device of a training: a GPU, or its share of the cores. Trainings that failed,
+    or ended because a number was not finite, count without their time, which nobody has recorded.
+    """
+    trials = [trial for trial in trials if not trial.get("decides")]
+    return {
+        "trainings": len(cells),
+        "training_seconds": sum(cell.seconds for cell in cells),
+        "trials": len(trials),
+        "trial_seconds": sum(trial["seconds"] for trial in trials),
+        "preparation": len(preparation),
+        "preparation_seconds": sum(training["seconds"] for training in preparation),
     }
 
 

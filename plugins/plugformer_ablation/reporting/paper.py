@@ -6,9 +6,8 @@ from pandas import DataFrame
 
 from plugformer_ablation.design.arms import context_of, plain_name
 from plugformer_ablation.judging.findings import Findings
-from plugformer_ablation.judging.spending import price
 from plugformer_ablation.judging.statistics import RESAMPLES
-from plugformer_ablation.reporting.sentences import heading, how_judged, trained_seeds
+from plugformer_ablation.reporting.sentences import heading, how_judged, price, trained_seeds
 
 _ESCAPED = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX = str.maketrans({**_ESCAPED, "<": "$<$", ">": "$>$", **{mark: f"\\{mark}" for mark in "&%$#_{}"}})

@@ -11,8 +11,8 @@ from plugformer_ablation.judging.comparison import Verdict
 from plugformer_ablation.judging.contrasts import differs
 from plugformer_ablation.judging.findings import Findings
 from plugformer_ablation.judging.over_tasks import PERCENT
+from plugformer_ablation.judging.records import Spent
 from plugformer_ablation.judging.results import Record
-from plugformer_ablation.judging.spending import price
 from plugformer_ablation.running.costs import BLOCK, ROUNDS
 
 UPDATE = "time of an update"
@@ -401,6 +401,25 @@ def remarks(findings: Findings) -> list[str]:
         names = f"{', '.join(cells[:3])}{', ...' * (len(cells) > 3)}"
         lines.append(f"{len(cells)} cells of other code of Plugformer, {code[:12]}, are accepted: {names}")
     return lines
+
+
+def price(record: Spent) -> str:
+    """Returns what was spent, in words."""
+    words = f"{_duration(record['training_seconds'])} of updates in {record['trainings']:,} trainings"
+    if record["trials"]:
+        words += f", and {_duration(record['trial_seconds'])} in {record['trials']:,} trials of tuning"
+    if record["preparation"]:
+        words += (
+            f", and {_duration(record['preparation_seconds'])} in {record['preparation']:,} trainings for "
+        )
+        words += "screening or for trials to start from"
+    return words
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 360:
+        return f"{seconds:.3g} device-seconds"
+    return f"{seconds / 3600:,.{2 if seconds < 36_000 else 0}f} device-hours"
 
 
 def _settings_of(trial: Record) -> str:
