@@ -155,7 +155,12 @@ def command(
                 f"{study} is the folder of a finished study, whose report is written again: only --out, "
                 "--json and --registry can be given with it; to train more, give the study's file"
             )
-        _report(Path(study), out, known, as_json=as_json)
+        from plugformer_ablation.judging.results import StudyResults
+
+        results = StudyResults.load(Path(study), known)
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+        _show(results, out or Path(study), as_json=as_json)
         return
     from plugformer_ablation.design.reading import read_study
 
@@ -203,16 +208,6 @@ def _foresee(
 
 def _print(record: Any, text: str, *, as_json: bool) -> None:
     typer.echo(json.dumps(record, ensure_ascii=False) if as_json else text)
-
-
-def _report(study: Path, out: Path | None, registry: "Registry", *, as_json: bool) -> None:
-    """Writes the report of a finished study again, from the files of the last one."""
-    from plugformer_ablation.judging.results import StudyResults
-
-    results = StudyResults.load(study, registry)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-    _show(results, out or study, as_json=as_json)
 
 
 def _show(results: "StudyResults", folder: Path, *, as_json: bool) -> None:

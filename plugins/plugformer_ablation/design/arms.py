@@ -174,7 +174,7 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
                 tuned={path: change.value for path, change in tuned.items()},
                 resolved=resolved,
                 metric=primary_metric(study, task, resolved),
-                start=_started_from(start.task, name, values) if start else None,
+                start=context_name({**values, TASK: start.task}, plain_name(name, values)) if start else None,
                 parts=tuple(start.parts) if start else (),
             )
             twin = arms.setdefault(f"{task} {dump(resolved.task)}", arm)
@@ -286,11 +286,6 @@ def designed(study: Study) -> Iterator[tuple[str, str | None, dict[str, Change]]
         for name, changes in arms:
             known = None if name == baseline else context_name(labels, baseline)
             yield context_name(labels, name), known, {**context, **changes}
-
-
-def _started_from(task: str, name: str, values: Mapping[str, str]) -> str:
-    """Returns the arm of an earlier task from which an arm starts: the same one, at the same scale."""
-    return context_name({**values, TASK: task}, plain_name(name, values))
 
 
 def context_of(values: Mapping[str, str]) -> tuple[str, ...]:

@@ -78,7 +78,9 @@ def contradictions(study: Study) -> Iterator[tuple[Place, str]]:
         for name, factor in study.factors.items()
     ]
     arms_settings = [
-        (("arms", name), path, "") for name in study.arms for path in flat(study.settings_of(name))
+        (("arms", name), path, "")
+        for name, settings in study.arms.items()
+        for path in flat({key: value for key, value in settings.items() if key != "tune"})
     ]
     scales = [
         (("scales", name), path, "") for name, settings in study.scales.items() for path in flat(settings)

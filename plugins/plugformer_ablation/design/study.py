@@ -132,10 +132,6 @@ class Study(Settings):
 
     _tree: Tree = PrivateAttr()
 
-    def settings_of(self, arm: str) -> dict[str, Any]:
-        """Returns the settings of one of `arms`."""
-        return {key: value for key, value in self.arms[arm].items() if key != "tune"}
-
     def tune_of(self, arm: str) -> dict[str, Place]:
         """Returns the paths that are tuned for an arm, with the place of their values."""
         own = self.arms.get(arm, {}).get("tune", {})

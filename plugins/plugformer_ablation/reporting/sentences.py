@@ -253,10 +253,14 @@ def explanation(findings: Findings) -> list[str]:
             "examples alone: how much seeds differ is unknown, so that there is no verdict."
         )
     elif level:
-        lines += [
-            *how_judged(findings),
-            *_about_needed(findings),
-        ]
+        lines += how_judged(findings)
+        if any(comparison["would_decide"] for comparison in findings.comparisons):
+            lines.append(
+                "How many seeds or examples would decide assumes that the difference stays as it is, that "
+                "seeds and examples vary as much as here, and one more look, with half of the chance of a "
+                "false alarm. It is no promise: were this difference the true one, every second such study "
+                "would decide."
+            )
     if updates(findings):
         lines.append(
             f"The {UPDATE} is relative to the baseline's. Arms ran blocks of {BLOCK} updates in turn; it is "
@@ -352,16 +356,6 @@ def _about_scope(findings: Findings) -> Iterator[str]:
         yield (
             "Every seed has chosen settings for itself on validation, and a verdict is about arms with their "
             "tuning: the variation over seeds is also that of what is chosen."
-        )
-
-
-def _about_needed(findings: Findings) -> Iterator[str]:
-    """Yields what the numbers of seeds or examples that would decide assume, if there are any."""
-    if any(comparison["would_decide"] for comparison in findings.comparisons):
-        yield (
-            "How many seeds or examples would decide assumes that the difference stays as it is, that seeds "
-            "and examples vary as much as here, and one more look, with half of the chance of a false alarm. "
-            "It is no promise: were this difference the true one, every second such study would decide."
         )
 
 

@@ -191,7 +191,8 @@ def train_in_turn(
         turns.send(str(error) if isinstance(error, PlugformerError) else described(error))
 
 
-def _now() -> float:
+def now() -> float:
+    """Returns the time in seconds, when all that was computed before has ended."""
     if torch.accelerator.is_available():
         torch.accelerator.synchronize()
     return time.perf_counter()
@@ -206,11 +207,11 @@ class _Turns:
 
     def _wait(self) -> None:
         self._turns.recv()
-        self._started = _now()
+        self._started = now()
 
     @hookimpl
     @must_not_fail
     def step_ended(self, update: Update) -> None:
         if update.step % BLOCK == 0:
-            self._turns.send(_now() - self._started)
+            self._turns.send(now() - self._started)
             self._wait()

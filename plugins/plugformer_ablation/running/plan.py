@@ -7,7 +7,6 @@ from itertools import groupby
 from operator import mul
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 
 import torch
 
@@ -20,6 +19,7 @@ from plugformer_ablation.design.blocks import Keep
 from plugformer_ablation.design.matching import matched
 from plugformer_ablation.design.study import Study
 from plugformer_ablation.judging.results import Record
+from plugformer_ablation.running.costs import now
 from plugformer_ablation.running.executors import Executor
 from plugformer_ablation.running.noise import noise_text, planned_noise
 
@@ -167,18 +167,16 @@ class _Stopwatch:
     def run_started(self, run: Run) -> None:
         self.run = run
         self._last = min(1 + TIMED, run.steps)
-        self._begun = perf_counter()
+        self._begun = now()
 
     @hookimpl
     @must_not_fail
     def step_ended(self, update: Update) -> None:
-        if update.step in (1, self._last) and torch.accelerator.is_available():
-            torch.accelerator.synchronize()
         if update.step == self._last:
-            self.seconds = (perf_counter() - self._begun) / max(self._last - 1, 1)
+            self.seconds = (now() - self._begun) / max(self._last - 1, 1)
             raise _EnoughError
         if update.step == 1:
-            self._begun = perf_counter()
+            self._begun = now()
 
 
 def _duration(seconds: float) -> str:
