@@ -173,14 +173,12 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedCompar
     """
     failed = _failed(arm, seeds), _failed(baseline, seeds)
     common = [seed for seed in seeds if not any(seed in side for side in failed)]
-    notes = []
-    if any(failed):
-        told = (_told(*each, len(seeds)) for each in zip((arm, baseline), failed, strict=True))
-        notes.append("failed: the arm {}, the baseline {}".format(*told))
     diverged = _diverged(arm, seeds), _diverged(baseline, seeds)
-    if any(diverged):
-        told = (_told(*each, len(seeds)) for each in zip((arm, baseline), diverged, strict=True))
-        notes.append("diverged: the arm {}, the baseline {}".format(*told))
+    notes = []
+    for kind, sides in (("failed", failed), ("diverged", diverged)):
+        if any(sides):
+            told = [_told(*each, len(seeds)) for each in zip((arm, baseline), sides, strict=True)]
+            notes.append(f"{kind}: the arm {told[0]}, the baseline {told[1]}")
     trained = len(seeds) - len(failed[0]), len(seeds) - len(failed[1])
     if not common:
         notes.append("no verdict without a pair of scores")

@@ -219,11 +219,10 @@ class StudyResults:
             of_tasks = {arm["values"].get("task", ""): arm for arm in reversed(arms)}
             known = {task: metrics_of(arm["task"], registry) for task, arm in of_tasks.items()}
             metrics = {arm["name"]: known[arm["values"].get("task", "")] for arm in arms}
-            results = cls(record["study"], tuple(arms), tuple(cells), record["made_of"], metrics)
             more: dict[str, Any] = {
                 key: tuple(record[key]) for key in ("trials", "preparation", "looks", "screening")
             }
-            results = replace(results, **more)
+            results = cls(record["study"], tuple(arms), tuple(cells), record["made_of"], metrics, **more)
         for cell in cells:
             cell.check(metrics[cell.arm], {file: cell.metrics})
         return results
