@@ -1,6 +1,6 @@
 """Heads that pool the hidden states of a sequence into one vector, wherever the padding is."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -26,6 +26,7 @@ class Pooled(SmoothedHead):
     """
 
     levels = frozenset({Level.SEQUENCE})
+    parts: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -39,11 +40,15 @@ class Pooled(SmoothedHead):
         self.pooling: Pooling = pooling
         self.hidden: nn.Module = nn.Identity()  # of those that pass no hidden layer
         self.dropout = nn.Dropout(dropout)
-        self.output = nn.Linear(model.width, model.outputs)
+        self.output = nn.Linear(self.parts * model.width, model.outputs)
+
+    def pooled(self, hidden: Hidden, context: HeadInput) -> Float[Tensor, "batch features"]:
+        """Returns the vector of each sequence: `parts` times as wide as the model."""
+        return pool(hidden, context.real, self.pooling)
 
     def logits(self, hidden: Hidden, context: HeadInput) -> Float[Tensor, "batch outputs"]:
         """Returns the outputs of each sequence."""
-        logits: Tensor = self.output(self.dropout(self.hidden(pool(hidden, context.real, self.pooling))))
+        logits: Tensor = self.output(self.dropout(self.hidden(self.pooled(hidden, context))))
         return logits
 
 
@@ -76,7 +81,7 @@ class Classifier(Pooled):
         super().__init__(model, pooling=pooling, dropout=dropout, label_smoothing=label_smoothing)
         if hidden is not None:
             function = nn.ReLU() if activation == "relu" else nn.Tanh()
-            self.hidden = nn.Sequential(nn.Linear(model.width, hidden), function)
+            self.hidden = nn.Sequential(nn.Linear(self.parts * model.width, hidden), function)
             self.output = nn.Linear(hidden, model.outputs)
 
 
