@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.overrides import read_dictionary
+from plugformer.configuration.structure import check_settings
 from plugformer.configuration.task import ModelSettings, TrainingSettings
 from plugformer.distributed import chosen_device
 from plugformer.errors import ConfigurationError
@@ -18,10 +18,7 @@ from plugformer.interfaces.tokenizer import SPECIAL_TOKENS
 from plugformer.model import build
 from plugformer.model.dry_run import dry_run, example_batch
 from plugformer.registry import Kind, Registry
-from plugformer.registry.options import explain
-from plugformer.yaml_tree import Problem, report
-
-M = TypeVar("M", bound=BaseModel)
+from plugformer.yaml_tree import Problem, Tree, report
 
 Component = str | type | tuple[type, Mapping[str, Any]] | Mapping[str, Any]
 """A component by name, as `{"name": ..., **options}`, as a class, or as a class with its options."""
@@ -100,26 +97,20 @@ def model_spec(
     known = Registry.discover().with_components(components or {})
     tree, registry = read_dictionary({"architecture": architecture, "head": None, **settings}, "model", known)
     written = tree.value
-    block = _checked(ModelSettings, written | {"head": "-"}).architecture
+    block = check_settings(Tree(written | {"head": "-"}, {}), ModelSettings).architecture
     made: Architecture = registry.create(Kind.ARCHITECTURE, block.name, **block.options)
     chosen = _level(made, level, made.levels if written["head"] else _HEADS)
-    checked = _checked(ModelSettings, written | {"head": written["head"] or _HEADS[chosen]})
+    head = written["head"] or _HEADS[chosen]
+    checked = check_settings(Tree(written | {"head": head}, {}), ModelSettings)
     if checked.initialize_from is not None:
         raise ConfigurationError("initialize_from: a training loads weights; name them in a task")
     for stack in ("encoder", "decoder"):
         if stack not in dict(made.stacks) and (given := getattr(checked, stack)) != type(given)():
             raise ConfigurationError(f"{stack}: architecture {block.name!r} has none; take it out")
-    training = _checked(TrainingSettings, {"seed": seed})
+    training = check_settings(Tree({"seed": seed}, {}), TrainingSettings)
     spec = spec_of_settings(checked, registry, made, chosen, training=training)
     _refuse_misfits(spec)
     return spec
-
-
-def _checked(model: type[M], written: Mapping[str, Any]) -> M:
-    try:
-        return model.model_validate(written)
-    except ValidationError as error:
-        raise ConfigurationError(report(explain(error, model, written))) from None
 
 
 def _level(architecture: Architecture, level: Level | str | None, offered: Iterable[Level]) -> Level:
