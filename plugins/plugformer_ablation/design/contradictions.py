@@ -66,9 +66,12 @@ def contradictions(study: Study) -> Iterator[tuple[Place, str]]:
         advice = "use fewer values, seeds or settings to try, or write `design: one-factor`"
         yield ("factors",), f"{trainings:,} trainings, expected at most {MOST:,}: {advice}"
         return  # looking further would take long
-    if wrong := list(_own_tuning(study)):
-        yield from wrong
-        return
+    for name, settings in study.arms.items():
+        tries = settings.get("tune", {})
+        if not isinstance(tries, dict) or not all(isinstance(each, list) and each for each in tries.values()):
+            message = "expected settings by dotted keys, each with a list of values to try"
+            yield ("arms", name, "tune"), message
+            return
     if study.screen and study.tunes_by_seed:
         message = "with `screen`, settings are chosen once, before it: write `tuning: {seeds: 1}` or more"
         yield ("tuning", "seeds"), message
@@ -77,13 +80,11 @@ def contradictions(study: Study) -> Iterator[tuple[Place, str]]:
         (("factors", name, "path"), factor.path, f"the factor {name!r}")
         for name, factor in study.factors.items()
     ]
-    arms_settings = [
-        (("arms", name), path, "")
-        for name, settings in study.arms.items()
+    written = [
+        ((key, name), path, "")
+        for key, blocks in (("arms", study.arms), ("scales", study.scales))
+        for name, settings in blocks.items()
         for path in flat({key: value for key, value in settings.items() if key != "tune"})
-    ]
-    scales = [
-        (("scales", name), path, "") for name, settings in study.scales.items() for path in flat(settings)
     ]
     own = [
         (("arms", name, "tune", path), path, "")
@@ -91,11 +92,10 @@ def contradictions(study: Study) -> Iterator[tuple[Place, str]]:
         for path in settings.get("tune", {})
     ]
     known: dict[str, str] = {}
-    for place, path, owner in (*tuned, *factors, *arms_settings, *scales, *own):
+    for place, path, owner in (*tuned, *factors, *written, *own):
         for other, by in known.items():
-            if _overlap(path, other) and not (
-                place[2:3] == ("tune",) and path == other
-            ):  # an arm's own values
+            own_values = place[2:3] == ("tune",) and path == other
+            if _overlap(path, other) and not own_values:
                 yield place, f"{path!r} is also changed by {by}: let one of them have whole blocks"
         if owner:
             known[path] = owner
@@ -122,18 +122,6 @@ def _stages(study: Study) -> Iterator[tuple[Place, str]]:
         if task.start and task.start.task not in names[:number]:
             known = f"known: {', '.join(names[:number])}" if number else "this is the first one"
             yield ("tasks", name, "from", "task"), f"{task.start.task!r} is no task before it; {known}"
-
-
-def _own_tuning(study: Study) -> Iterator[tuple[Place, str]]:
-    """Yields the arms whose own settings to tune have another form."""
-    for name, settings in study.arms.items():
-        own = settings.get("tune", {})
-        if not isinstance(own, dict) or not all(isinstance(tried, list) and tried for tried in own.values()):
-            yield (
-                ("arms", name, "tune"),
-                "expected settings by dotted keys, each with a list of values to try",
-            )
-            return
 
 
 def _within(path: str, outer: str) -> bool:
