@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 from zipfile import BadZipFile
@@ -101,14 +100,13 @@ class CellResult:
 
     def record(self) -> Record:
         """Returns everything but the statistics, as JSON can hold it: None for infinity and NaN."""
-        record: Record = json.loads(_checked().dump_json(self, exclude={"statistics"}))
+        record: Record = json.loads(_CELL_RESULT.dump_json(self, exclude={"statistics"}))
         return record
 
     @classmethod
     def of(cls, record: Record, statistics: Statistics) -> "CellResult":
         """Returns the result that a record was made of; raises ValueError if it is not one."""
-        result: CellResult = _checked().validate_python({**record, "statistics": statistics})
-        return result
+        return _CELL_RESULT.validate_python({**record, "statistics": statistics})
 
     def check(self, metrics: Mapping[str, Metric], files: Mapping[Path, Mapping[str, float]]) -> None:
         """Compares the scores in files, by metric, with those of the statistics, by which a study is judged.
@@ -129,9 +127,7 @@ class CellResult:
                     )
 
 
-@cache
-def _checked() -> Any:
-    return TypeAdapter(CellResult)
+_CELL_RESULT = TypeAdapter(CellResult)
 
 
 @dataclass(frozen=True)
