@@ -292,21 +292,16 @@ def _chosen(trials: Sequence[Trial], results: StudyResults) -> Arm:
 def _numbers(path: str, trials: Sequence[tuple[Arm, Any]]) -> list[float]:
     """Returns the numbers tried for a path in rising order; none if they are not numbers, or only one."""
     values = {arm.tuned[path] for arm, _ in trials if type(arm.tuned.get(path)) in (int, float)}
-    return (
-        sorted(values)
-        if len(values) > 1 and len(values) == len({str(arm.tuned[path]) for arm, _ in trials})
-        else []
-    )
+    every = {str(arm.tuned[path]) for arm, _ in trials}
+    return sorted(values) if 1 < len(values) == len(every) else []
 
 
 def _edge(path: str, best: Arm, trials: Sequence[tuple[Arm, Any]]) -> str:
     """Returns at which end of the numbers tried an arm's choice is, if at any."""
-    numbers = _numbers(path, trials)
-    if not numbers or best.tuned[path] not in (numbers[0], numbers[-1]):
+    numbers, chosen = _numbers(path, trials), best.tuned[path]
+    if not numbers or chosen == numbers[0] == 0:  # below 0 there is nothing to try
         return ""
-    if best.tuned[path] == numbers[0] == 0:  # below 0 there is nothing to try
-        return ""
-    return "smallest" if best.tuned[path] == numbers[0] else "largest"
+    return {numbers[0]: "smallest", numbers[-1]: "largest"}.get(chosen, "")
 
 
 def _beyond(best: Arm, trials: Sequence[tuple[Arm, Any]], rows: Any) -> list[Arm]:
