@@ -290,8 +290,8 @@ def judge(
         "p_diverged": comparison.p_diverged,
         "difference": comparison.difference,
         "level": 1 - look.alpha,
-        **_ends(comparison.interval(1 - look.alpha)),
-        "interval_95": _ends(comparison.interval(1 - ALPHA)),
+        **ends(comparison.interval(1 - look.alpha)),
+        "interval_95": ends(comparison.interval(1 - ALPHA)),
         "p": {
             "single": comparison.p,
             "corrected": None if comparison.p is None else _corrected(comparison.p, look.alpha),
@@ -303,7 +303,7 @@ def judge(
         },
         "effect_size_dz": comparison.effect_size,
         "smallest_effect": smallest,
-        "equivalence": None if smallest is None else _ends(comparison.interval(1 - look.equivalence)),
+        "equivalence": None if smallest is None else ends(comparison.interval(1 - look.equivalence)),
         "verdict": str(verdict),
         "would_decide": needed,
         "notes": list(comparison.notes),
@@ -315,7 +315,7 @@ def _corrected(p: float, alpha: float) -> float:
     return min(1.0, p * ALPHA / alpha) if alpha else float(p > 0)
 
 
-def _ends(interval: Interval | None) -> Ends:
+def ends(interval: Interval | None) -> Ends:
     """Returns the ends of an interval as JSON can hold them, which knows neither infinity nor NaN."""
     low, high = interval if interval and all(map(isfinite, interval)) else (None, None)
     return {"low": low, "high": high}

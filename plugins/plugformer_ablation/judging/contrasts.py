@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plugformer_ablation.design.arms import SCALE, TASK, context_name, context_of, plain_name
-from plugformer_ablation.judging.comparison import ALPHA, PairedComparison, Scores, broken, compare
+from plugformer_ablation.judging.comparison import ALPHA, PairedComparison, Scores, broken, compare, ends
 from plugformer_ablation.judging.results import Record
 
 
@@ -83,7 +83,6 @@ def judge_contrasts(
     records: list[Record] = []
     for contrast in contrasts:
         found = _compared(contrast, scores, seeds)
-        low, high = (found.both and found.interval(level)) or (None, None)  # of examples alone: nothing
         records.append(
             {
                 "contrast": contrast.name,
@@ -91,8 +90,7 @@ def judge_contrasts(
                 "pairs": found.pairs,
                 "difference": found.difference,
                 "level": level,
-                "low": low,
-                "high": high,
+                **ends(found.interval(level) if found.both else None),  # of examples alone: nothing
                 "broken": {
                     name: failed for name in contrast.weights if (failed := broken(scores[name], seeds))
                 },

@@ -14,7 +14,7 @@ from pandas import DataFrame
 
 from plugformer_ablation.design.arms import RECORDED, TASK
 from plugformer_ablation.design.study import flat
-from plugformer_ablation.judging.comparison import Scores, Verdict, compare, compare_at_looks, judge
+from plugformer_ablation.judging.comparison import Scores, Verdict, compare, compare_at_looks, ends, judge
 from plugformer_ablation.judging.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.judging.currency import speedup
 from plugformer_ablation.judging.ladder_laws import power_laws, training_operations
@@ -285,13 +285,8 @@ def _further(results: StudyResults, family: LookFamily) -> dict[str, dict[str, R
         sides = (scores[metric][arm["name"]], scores[metric][arm["baseline"]])
         comparison = compare(*sides, results.study["seeds"])
         level = 1 - family.least / max(len(pairs), family.number * len(wanted)) / len(results.study["looks"])
-        low, high = comparison.interval(level) or (None, None)
-        found[arm["name"]][metric] = {
-            "difference": comparison.difference,
-            "level": level,
-            "low": low,
-            "high": high,
-        }
+        interval = ends(comparison.interval(level))
+        found[arm["name"]][metric] = {"difference": comparison.difference, "level": level, **interval}
     return found
 
 
