@@ -26,11 +26,10 @@ def decision_accuracies(results: StudyResults) -> list[Record]:
         if SCALE in arm["values"]:
             sign = 1 if results.metrics[arm["name"]][arm["metric"]].higher_is_better else -1
             cells = results.cells_of(arm["name"])
-            scores = [(sign * cell.metrics[arm["metric"]], -cell.loss) for cell in cells] or [
-                (np.nan, np.nan)
-            ]
+            scores = [(sign * cell.metrics[arm["metric"]], -cell.loss) for cell in cells]
             scales = means.setdefault(arm["values"].get(TASK, ""), {})
-            scales.setdefault(arm["values"][SCALE], []).append(np.mean(scores, axis=0))
+            mean = np.mean(scores or [(np.nan, np.nan)], axis=0)
+            scales.setdefault(arm["values"][SCALE], []).append(mean)
     records = []
     for task, scales in means.items():
         orders = {scale: _orders(np.array(arms)) for scale, arms in scales.items()}

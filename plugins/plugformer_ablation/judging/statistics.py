@@ -121,9 +121,8 @@ class StudentT:
         Found means that the interval excludes 0 on the right side; an error of 0 gives 0. `alpha` is the
         two-sided significance level.
         """
-        return hypot(
-            *(source.error * _shift(source.freedom, alpha) for source in self._sources if source.error)
-        )
+        sources = (source for source in self._sources if source.error)
+        return hypot(*(source.error * _shift(source.freedom, alpha) for source in sources))
 
     @property
     def _sources(self) -> tuple["StudentT", ...]:

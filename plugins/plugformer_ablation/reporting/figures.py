@@ -153,11 +153,7 @@ def _curves(findings: Findings) -> Iterator[Drawing]:
         figure, grid = panels(len(pairs), 2 if len(pairs) == 4 else 3, (2.9, 2.3), (0.3, 0.3), share=True)
         for axes, (arm, baseline) in zip(grid, pairs, strict=True):
             for band, color in ((bands[baseline], GRAY), (bands[arm], BLUE)):
-                steps, mean, deviation = (
-                    band.index.to_numpy(),
-                    band.mean(axis=1),
-                    band.std(axis=1).fillna(0.0),
-                )
+                steps, mean, deviation = band.index, band.mean(axis=1), band.std(axis=1).fillna(0.0)
                 axes.plot(steps, mean, color=color, marker="o", markersize=2.5)
                 low, high = mean - deviation, mean + deviation
                 axes.fill_between(steps, low, high, color=color, alpha=0.2, linewidth=0)

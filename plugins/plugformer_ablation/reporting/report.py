@@ -3,7 +3,7 @@
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import zip_longest
 from pathlib import Path
@@ -108,9 +108,7 @@ class StudyReport:
         figures: list[Mapping[str, Any]] = []
         try:
             with needing("figures", "a report with figures"):
-                from plugformer_ablation.reporting.figures import (
-                    draw,  # imports matplotlib, which takes a second
-                )
+                from plugformer_ablation.reporting.figures import draw  # and matplotlib, in a second
             with draw(self.findings, notify) as drawings:
                 for drawing in drawings:
                     figures += save_figures([drawing], add)
@@ -348,8 +346,7 @@ def _rows(frame: DataFrame) -> Rows:
 
 def _settings(record: Record) -> dict[str, str]:
     """Returns nested settings by dotted keys, as text."""
-    settings: Iterable[tuple[str, Any]] = flat(record).items()
     return {
         key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for key, value in settings
+        for key, value in flat(record).items()
     }

@@ -119,9 +119,8 @@ def _conclusion(comparison: Record, places: int) -> str:
                 return "undecided, since equivalence needs all trainings of both arms"
             return "undecided, since where all trainings have one score nothing tells arms apart"
         return f"undecided, since neither 0 nor a difference of {decimal(smallest, places)} is excluded"
-    if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
-        return "a significant difference"
-    return "no difference shown"
+    shown = comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE
+    return "a significant difference" if shown else "no difference shown"
 
 
 def _needed(comparison: Record) -> Iterator[str]:
@@ -403,10 +402,8 @@ def price(record: Spent) -> str:
     if record["trials"]:
         words += f", and {_duration(record['trial_seconds'])} in {record['trials']:,} trials of tuning"
     if record["preparation"]:
-        words += (
-            f", and {_duration(record['preparation_seconds'])} in {record['preparation']:,} trainings for "
-        )
-        words += "screening or for trials to start from"
+        trainings = f"{record['preparation']:,} trainings for screening or for trials to start from"
+        words += f", and {_duration(record['preparation_seconds'])} in {trainings}"
     return words
 
 
