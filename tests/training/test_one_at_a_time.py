@@ -9,8 +9,9 @@ from tests.training.processes import PATIENCE, train_command
 
 from plugformer.errors import RunError
 from plugformer.hooks import hookimpl
-from plugformer.runs.directory import TRAINING_LOCK, RunDirectory, training_lock
+from plugformer.runs.directory import TRAINING_LOCK, training_lock
 from plugformer.runs.loading import load
+from plugformer.runs.store import replacing
 from plugformer.training.train import resume
 
 
@@ -49,10 +50,12 @@ def test_a_run_in_training_is_read_but_not_resumed(start, tmp_path):
 def test_who_is_overtaken_while_making_a_run_is_refused(tmp_path):
     out = tmp_path / "run"
     overtaken = pytest.raises(RunError, match="run cannot be written: ")
-    with overtaken, RunDirectory.making(out) as slow:
-        with RunDirectory.making(out) as fast:
-            fast.task.write_text("fast")
-        slow.task.write_text("slow")
+    with overtaken, replacing(out) as slow:
+        slow.mkdir()
+        with replacing(out) as fast:
+            fast.mkdir()
+            (fast / "task.yaml").write_text("fast")
+        (slow / "task.yaml").write_text("slow")
     assert (out / "task.yaml").read_text() == "fast"
     assert list(tmp_path.iterdir()) == [out]
 

@@ -25,7 +25,6 @@ from plugformer.runs.store import (
     read_file,
     read_json,
     remove_leftovers,
-    replacing,
     temporary_name,
     write_text,
 )
@@ -94,21 +93,6 @@ class RunDirectory:
         self.metrics = path / "metrics.jsonl"
         self.checkpoints = path / "checkpoints"
         self.learned = path / "learned.json"
-
-    @classmethod
-    @contextmanager
-    def making(cls, path: Path) -> Iterator["RunDirectory"]:
-        """Yields a new directory under a temporary name; it is renamed when its first files are written.
-
-        A process that is killed leaves a run that can be resumed, or none.
-
-        Raises:
-            RunError: It cannot be made; or another process has made it meanwhile.
-        """
-        with replacing(path) as temporary:
-            run = cls(temporary)
-            run.checkpoints.mkdir(parents=True)
-            yield run
 
     def remove_if_begun_only(self) -> None:
         """Removes the directory if nothing has been saved or measured."""

@@ -41,7 +41,7 @@ from plugformer.runs.lockfile import (
     task_hashes,
 )
 from plugformer.runs.self_check import record_answers
-from plugformer.runs.store import load_tensors, refuse_links, restore, write_json, write_text
+from plugformer.runs.store import load_tensors, refuse_links, replacing, restore, write_json, write_text
 from plugformer.training.setup import create_trainer
 from plugformer.training.strategy import precision
 from plugformer.training.stream import count_updates, epochs_of, usual_batch_tokens
@@ -253,8 +253,10 @@ def _record(directory: RunDirectory, experiment: Experiment, now: dict[str, Any]
 
 
 def _make_directory(path: Path, experiment: Experiment, data: PreparedData, where: dict[str, Any]) -> None:
-    """Writes what a run begins with."""
-    with RunDirectory.making(path) as directory:
+    """Writes what a run begins with; a process that is killed leaves a run that can be resumed, or none."""
+    with replacing(path) as temporary:
+        directory = RunDirectory(temporary)
+        directory.checkpoints.mkdir(parents=True)
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         write_text(directory.task, dump(experiment.task.model_copy(update={"registry": None})))
         write_json(directory.learned, data.processor.task_type.state)
