@@ -181,14 +181,9 @@ def code_hash(entries: Iterable["Entry"], *packages: str) -> str:
     modules = (entry.target.partition(":")[0] for entry in entries if not entry.file)
     names = {parent for module in modules if (parent := module.rpartition(".")[0])}
     folders = [folder for name in sorted({*names, *packages}) for folder in places(name)]
-    return _hash([*folders, *sorted({Path(entry.file).parent for entry in entries if entry.file})])
-
-
-def _hash(folders: Iterable[Path]) -> str:
-    """Returns a hash of the Python files of folders and of the packages in them."""
+    folders += sorted({Path(entry.file).parent for entry in entries if entry.file})
     digest = hashlib.sha256()
-    folders = list(folders)
-    while folders:
+    while folders:  # and the packages in them
         for member in sorted(folders.pop(0).glob("*")):
             if member.suffix == ".py" and member.is_file():
                 source = member.read_bytes()
