@@ -124,25 +124,22 @@ def _level(architecture: Architecture, level: Level | str | None, offered: Itera
 
 
 def _sizes(spec: ModelSpec, vocabulary: int | Mapping[str, int], outputs: int | None) -> Sizes:
-    sizes = (
-        vocabulary
-        if isinstance(vocabulary, Mapping)
-        else dict.fromkeys(("source", "target"), int(vocabulary))
-    )
-    if set(sizes) != {"source", "target"}:
-        raise ConfigurationError(f"vocabulary: expected sizes of source and target, found {dict(sizes)}")
-    if (least := min(sizes.values())) <= len(SPECIAL_TOKENS):
+    if not isinstance(vocabulary, Mapping):
+        vocabulary = dict.fromkeys(("source", "target"), int(vocabulary))
+    if set(vocabulary) != {"source", "target"}:
+        raise ConfigurationError(f"vocabulary: expected sizes of source and target, found {dict(vocabulary)}")
+    if (least := min(vocabulary.values())) <= len(SPECIAL_TOKENS):
         expected = f"{len(SPECIAL_TOKENS) + 1} or more, the {len(SPECIAL_TOKENS)} special tokens included"
         raise ConfigurationError(f"vocabulary: expected {expected}; found {least}")
-    if spec.shared_embeddings and sizes["source"] != sizes["target"]:
+    if spec.shared_embeddings and vocabulary["source"] != vocabulary["target"]:
         raise ConfigurationError("embeddings: a shared embedding needs one vocabulary, found two sizes")
     if spec.level is Level.NEXT_TOKEN:
-        outputs = sizes["target"]
+        outputs = vocabulary["target"]
     elif outputs is None:
         raise ConfigurationError(f"outputs: a model of level {spec.level} needs the number of outputs")
     elif outputs < 1:
         raise ConfigurationError(f"outputs: expected 1 or more, found {outputs}")
-    return Sizes(sizes["source"], outputs)
+    return Sizes(vocabulary["source"], outputs)
 
 
 def _refuse_misfits(spec: ModelSpec) -> None:

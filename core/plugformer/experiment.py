@@ -115,9 +115,8 @@ class Experiment:
     def baselines(self) -> tuple[Component, ...]:
         """What the model is compared with: the baselines that the task names, or else its type."""
         named = self.task.evaluation.baselines
-        return (
-            tuple(Component(name=name) for name in self.task_type.baselines) if named is None else (*named,)
-        )
+        usual = (Component(name=name) for name in self.task_type.baselines)
+        return tuple(usual if named is None else named)
 
     def create(self, kind: Kind, block: Component) -> Any:
         """Returns a component of the task. The same block gives the same object.

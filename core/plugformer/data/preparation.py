@@ -189,11 +189,10 @@ def _read(experiment: Experiment) -> TextSplits:
 
 def _read_twice(columns: object) -> list[str]:
     """Returns notices of the task's columns that are read from one column of the data."""
+    pairs = combinations(columns.items() if isinstance(columns, Mapping) else (), 2)
     return [
         f"WARNING: data.columns: {one} and {other} are both read from {column!r}; name another column for one"
-        for (one, column), (other, second) in combinations(
-            columns.items() if isinstance(columns, Mapping) else (), 2
-        )
+        for (one, column), (other, second) in pairs
         if column == second
     ]
 
@@ -332,11 +331,8 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
     """
     task, registry = experiment.task, experiment.registry
     tokenizers = task.tokenizer.source, task.tokenizer.target
-    blocks = [
-        (Kind.TASK_TYPE, task.type),
-        (Kind.DATA, task.data),
-        *((Kind.TOKENIZER, block) for block in tokenizers),
-    ]
+    blocks: list[tuple[Kind, Component]] = [(Kind.TASK_TYPE, task.type), (Kind.DATA, task.data)]
+    blocks += [(Kind.TOKENIZER, block) for block in tokenizers]
     entries = [registry.find(kind, block.name) for kind, block in blocks]
     entries += [registry.find(Kind.COLUMN, column.holds) for column in experiment.columns]
     if any(entry.component is not None for entry in entries):

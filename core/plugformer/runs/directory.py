@@ -209,9 +209,8 @@ def located(run: Path | str) -> Path:
             errors.RepositoryNotFoundError: "no such repository, or it is private: log in, or set HF_TOKEN",
             OSError: f"the Hub cannot be reached, and the run is not in the cache: {described(error)}",
         }
-        raise RunError(
-            f"{run}: {next(reasons[kind] for kind in reasons if isinstance(error, kind))}"
-        ) from error
+        reason = next(reasons[kind] for kind in reasons if isinstance(error, kind))
+        raise RunError(f"{run}: {reason}") from error
     if not Path(folder, "task.yaml").is_file():
         raise RunError(f"{run} is not a run: the repository has no task.yaml")
     return Path(folder)
