@@ -134,10 +134,8 @@ class Study(Settings):
 
     def tune_of(self, arm: str) -> dict[str, Place]:
         """Returns the paths that are tuned for an arm, with the place of their values."""
-        own = self.arms.get(arm, {}).get("tune", {})
-        return {path: ("tune", path) for path in self.tune} | {
-            path: ("arms", arm, "tune", path) for path in own
-        }
+        places: dict[str, Place] = {path: ("tune", path) for path in self.tune}
+        return places | {path: ("arms", arm, "tune", path) for path in self.arms.get(arm, {}).get("tune", {})}
 
     @property
     def tunes(self) -> bool:
@@ -210,11 +208,8 @@ class Study(Settings):
 
     def mistakes(self, findings: Iterable[tuple[Place, str]]) -> ConfigurationError:
         """Returns the error for mistakes at their places in the study."""
-        return ConfigurationError(
-            "\n".join(
-                f"{self.origin(place)}  {'.'.join(map(str, place))}: {message}" for place, message in findings
-            )
-        )
+        lines = (f"{self.origin(at)}  {'.'.join(map(str, at))}: {message}" for at, message in findings)
+        return ConfigurationError("\n".join(lines))
 
 
 def flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

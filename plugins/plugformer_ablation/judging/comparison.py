@@ -97,9 +97,8 @@ class PairedComparison:
 
         Boschloo's exact test (1970), https://doi.org/10.1111/j.1467-9574.1970.tb00104.x.
         """
-        ours, theirs = (
-            len({*diverged} - {*failed}) for diverged, failed in zip(self.diverged, self.failed, strict=True)
-        )
+        sides = zip(self.diverged, self.failed, strict=True)
+        ours, theirs = (len({*diverged} - {*failed}) for diverged, failed in sides)
         if ours == theirs or 0 in self.trained:
             return None
         from scipy.stats import boschloo_exact
@@ -148,9 +147,7 @@ class PairedComparison:
         if self.both is None and not self.identical:
             return Verdict.NONE
         low, high = self.interval(1 - look.equivalence) or (0.0, 0.0)
-        broken = [
-            bool(failed or diverged) for failed, diverged in zip(self.failed, self.diverged, strict=True)
-        ]
+        broken = [any(seeds) for seeds in zip(self.failed, self.diverged, strict=True)]
         excluded = self.both is not None and smallest is not None and -smallest < low <= high < smallest
         if excluded and not self.constant and not any(broken):
             return Verdict.EQUIVALENT

@@ -110,9 +110,8 @@ class Findings:
             row["failed"] = [f"seed {seed}: {reason}" for seed, reason in arm["failed"].items()]
             known = {key: value for key, value in row.items() if key == "baseline" or value is not None}
             record = flat(known | comparisons.get(arm["arm"], {}))
-            rows.append(
-                {key: "; ".join(map(str, v)) if isinstance(v, list) else v for key, v in record.items()}
-            )
+            lists = {key: "; ".join(map(str, v)) for key, v in record.items() if isinstance(v, list)}
+            rows.append(record | lists)
         columns = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
         return DataFrame(rows, columns=list(columns), dtype=object)
 

@@ -28,9 +28,8 @@ def currency_sentences(findings: Findings) -> list[str]:
 
 def _decisions(findings: Findings) -> Iterator[str]:
     """Yields for each task how often its scales decide between two arms as the largest one does."""
-    for (task, largest), group in groupby(
-        findings.record["decision_accuracy"], itemgetter("task", "largest")
-    ):
+    known = findings.record["decision_accuracy"]
+    for (task, largest), group in groupby(known, itemgetter("task", "largest")):
         told = [
             f"{each['scale']} {each['by_metric']} of {each['pairs']} by {findings.metric}, "
             f"{each['by_loss']} by {LOSS}"

@@ -72,10 +72,7 @@ def methods(findings: Findings) -> str:
             "squared margins of both, from Student's t, add up (Zou and Donner, 2008).",
         ]
     diverged = sum(bool(cell.diverged) for cell in cells)
-    versions = ", ".join(
-        f"{name} {version}" for name, version in findings.results.made_of["versions"].items()
-    )
-    lines += [
-        f"{diverged} of {len(cells)} trainings diverged. Computation: {price(findings.record['spent'])}."
-    ]
-    return " ".join([*lines, f"Software: {versions}."])
+    spent, versions = findings.record["spent"], findings.results.made_of["versions"].items()
+    lines.append(f"{diverged} of {len(cells)} trainings diverged. Computation: {price(spent)}.")
+    lines.append(f"Software: {', '.join(f'{name} {version}' for name, version in versions)}.")
+    return " ".join(lines)

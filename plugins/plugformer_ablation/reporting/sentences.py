@@ -384,10 +384,8 @@ def remarks(findings: Findings) -> list[str]:
         lines += [f"{arm['arm']}: seed {seed} failed: {reason}" for seed, reason in failed]
         lines += [f"{arm['arm']}: {note}" for note in notes.get(arm["arm"], ())]
     before = {"tuning": "trials", "screening, or that trials start from,": "preparation"}
-    for purpose, each in (
-        (purpose, each) for purpose, key in before.items() for each in findings.record[key]
-    ):
-        if each.get("failure"):
+    for purpose, key in before.items():
+        for each in (each for each in findings.record[key] if each.get("failure")):
             seed = f"seed {each['seed']}{_settings_of(each)}"
             lines.append(f"{each['arm']}: a training of {purpose} failed, {seed}: {each['failure']}")
     for code, cells in findings.results.made_of.get("accepted", {}).items():

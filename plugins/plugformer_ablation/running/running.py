@@ -91,9 +91,8 @@ def run_study(
             results = _new_results(study, arms)
         arms, results = _compared(arms, study, replace(results, looks=looks), out, train, rows, notify)
         if costs:
-            arms = [
-                arm for each in by_context(arms) for arm in with_costs(each, out, executor.threads, notify)
-            ]
+            groups = (with_costs(each, out, executor.threads, notify) for each in by_context(arms))
+            arms = [*chain.from_iterable(groups)]
         order = [arm.name for arm in arms]
         return replace(
             results,

@@ -37,9 +37,8 @@ def study_status(out: Path) -> Record:
     planned = {name: label for stage in read_json(out / PLANNED) for name, label in stage.items()}
     for name, label in planned.items():  # a trial that decides is planned twice
         state, record = state_of(out / CELLS / name)
-        cells[state].append(
-            {"cell": label, "name": name} | {key: record[key] for key in SHOWN if key in record}
-        )
+        shown = {key: record[key] for key in SHOWN if key in record}
+        cells[state].append({"cell": label, "name": name, **shown})
     counts = {state: len(cells.pop(state)) for state in ("done", "waiting")}
     return {
         "folder": str(out),
