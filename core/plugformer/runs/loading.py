@@ -75,7 +75,7 @@ class TrainedModel:
     def __init__(self, directory: Path, experiment: Experiment, model: Model, processor: Processor) -> None:
         self.changes: Sequence[str] = ()
         self.other_data = False
-        self.answered_by: Callable[[Any], Any] = lambda predictor: predictor
+        self.answered_by: Callable[[Predictor], Predictor] = lambda predictor: predictor
         self.directory = directory
         self.place = directory.absolute()
         self.experiment = experiment
@@ -353,8 +353,7 @@ class TrainedModel:
                 self._allowed,
                 **options,
             )
-        answering: Predictor = self.answered_by(found)
-        return answering
+        return self.answered_by(found)
 
 
 def load(
