@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from plugformer_ablation.judging.deciding import would_decide
 from plugformer_ablation.judging.findings import find
-from plugformer_ablation.judging.looks import Look
+from plugformer_ablation.judging.looks import Look, would_decide
 from plugformer_ablation.judging.statistics import StudentT
 from plugformer_ablation.reporting.sentences import explanation, sentences
 

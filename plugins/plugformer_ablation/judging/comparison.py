@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer_ablation.judging.deciding import would_decide
-from plugformer_ablation.judging.looks import Look
+from plugformer_ablation.judging.looks import Look, would_decide
 from plugformer_ablation.judging.records import Ends, Judged
 from plugformer_ablation.judging.statistics import Interval, StudentT
 
