@@ -214,8 +214,6 @@ class Session:
     @property
     def looks(self) -> bool:
         """Whether it is time to read tokens, before they extend the rows."""
-        if self.every == 1:
-            return True
         return (self._allowed.length + 1) % self.every == 0 or self._allowed.length >= self._allowed.longest
 
     def few(self, wanted: int) -> bool:
