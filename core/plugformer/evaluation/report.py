@@ -186,12 +186,10 @@ class Report:
             "examples": self.examples,
             "seconds": round(self.seconds, 1),
         }
-        if self.unconstrained:
-            record["unconstrained"] = self.unconstrained
-        if self.baselines:
-            record["baselines"] = {name: vars(scores) for name, scores in self.baselines.items()}
-        if self.others:
-            record["others"] = [other.as_json() for other in self.others]
-        if self.self_check is not None:
-            record["self_check"] = self.self_check.as_json()
-        return record
+        more = {
+            "unconstrained": self.unconstrained,
+            "baselines": {name: vars(scores) for name, scores in self.baselines.items()},
+            "others": [other.as_json() for other in self.others],
+            "self_check": self.self_check and self.self_check.as_json(),
+        }
+        return record | {key: value for key, value in more.items() if value}
