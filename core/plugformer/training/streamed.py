@@ -150,8 +150,7 @@ class StreamedBatches(BatchStream):
     def result(self, ahead: Future[Prepared]) -> Prepared:
         """Returns what has been prepared, or ends all processes where one could not read."""
         with self.processes.raise_everywhere():
-            batches, place = ahead.result()
-        return batches, place
+            return ahead.result()
 
     def complete(self, progress: TrainingProgress) -> None:
         """Brings the places of all processes into the progress."""
