@@ -42,9 +42,8 @@ def read_overrides(arguments: Iterable[str]) -> Tree:
     tree = merge_layers([EMPTY, *(settings[path].under(path) for path in in_order)])
     for path, setting in settings.items():
         if setting.value is not None and tree.get(path, _LOST) is _LOST:  # no order decides
-            raise Problem(
-                setting.origin(()), path, "has no effect beside another --set; keep one of them"
-            ).error
+            message = "has no effect beside another --set; keep one of them"
+            raise Problem(setting.origin(()), path, message).error
     return tree
 
 

@@ -319,11 +319,9 @@ def _with_equal_budget(arms: Sequence[Arm], study: Study) -> list[Arm]:
 
 def _cost(arm: Arm, baseline: Arm, match: str) -> float:
     """Returns what an update costs, in a unit that all arms share."""
-    training, usual = arm.resolved.task.training, baseline.resolved.task.training
-    if [training.batch_size is None, training.batch_tokens is None] != [
-        usual.batch_size is None,
-        usual.batch_tokens is None,
-    ]:
+    training, usual = (each.resolved.task.training for each in (arm, baseline))
+    ours, theirs = ([each.batch_size is None, each.batch_tokens is None] for each in (training, usual))
+    if ours != theirs:
         raise ConfigurationError(
             f"`match: {match}` needs one unit of batches, and the arm {arm.name!r} has another one than the "
             "baseline\n  give training.batch_size, or training.batch_tokens, in all arms"

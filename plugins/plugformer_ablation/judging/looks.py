@@ -1,4 +1,4 @@
-"""Planned looks at growing numbers of seeds, with the error rates of one; and what one look more would decide."""
+"""Planned looks at growing numbers of seeds, which keep the error rates of one, and what one more decides."""
 
 from bisect import bisect_left
 from dataclasses import replace

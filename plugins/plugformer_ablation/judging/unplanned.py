@@ -92,14 +92,10 @@ def family_of(
     declared: dict[str, Any] = {}  # by the first look at each pair
     for look in reversed(judged):
         declared |= dict.fromkeys(look["pairs"].values(), look["smallest_effect"])
-    late = {pair for pair, effect in declared.items() if effect != study["smallest_effect"]}
+    other = {pair for pair, effect in declared.items() if effect != study["smallest_effect"]}
+    late = frozenset(name for name, pair in pairs.items() if pair in other)
     known = {*pairs.values(), *(pair for look in related for pair in look["pairs"].values())}
-    return LookFamily(
-        related,
-        max(len(known), len(pairs), 1),
-        chances,
-        frozenset(name for name, pair in pairs.items() if pair in late),
-    )
+    return LookFamily(related, max(len(known), len(pairs), 1), chances, late)
 
 
 def _related(pairs: Iterable[str], looks: Sequence[LookRecord]) -> list[LookRecord]:

@@ -48,9 +48,8 @@ def overall_sentences(findings: Findings) -> list[str]:
         difference = overall["difference"]
         places = 2 if overall["metric"] == PERCENT else decimals(findings, overall["arms"][0])
         if difference is None:
-            lines.append(
-                f"over all tasks, {overall['arm']} cannot be compared: {'; '.join(overall['notes'])}."
-            )
+            notes = "; ".join(overall["notes"])
+            lines.append(f"over all tasks, {overall['arm']} cannot be compared: {notes}.")
             continue
         unit = f" {PERCENT}" if overall["metric"] == PERCENT else ""
         direction = "better" if (difference > 0) == overall["higher_is_better"] else "worse"

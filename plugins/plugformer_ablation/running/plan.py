@@ -50,10 +50,8 @@ def plan(
     screening = study.screen.seeds if study.screen else 0
     seeds = len(study.seed_list) + screening
     tuning, tuned = study.tuning.seeds, [number for number in choices.values() if number > 1]
-    each = [
-        seeds if n == 1 or tuning == "each" else seeds / n + tuning
-        for n in (choices[arm.name] for arm in arms)
-    ]
+    numbers = [choices[arm.name] for arm in arms]
+    each = [seeds if n == 1 or tuning == "each" else seeds / n + tuning for n in numbers]
     update, run = _timed(arms[0], executor.threads)
     work = [1.0 if study.match == "time" else _work(arm, run) / _work(arms[0], run) for arm in arms]
     return {
