@@ -260,15 +260,12 @@ class Context:
     @cached_property
     def mask(self) -> Bool[Tensor, "#batch 1 #query key"]:
         """The attention mask, from padding and view: True where a query may attend to a key."""
-        allowed = None if self._allowed is None else self._allowed[:, None]
-        if self.key.mask is None:
-            return (
-                torch.ones_like(self.key.index, dtype=torch.bool)[:, None, None]
-                if allowed is None
-                else allowed
-            )
-        mask = self.key.mask[:, None, None, :]
-        return mask if allowed is None else mask & allowed
+        mask, allowed = self.key.mask, self._allowed
+        if mask is None and allowed is not None:
+            return allowed[:, None]
+        mask = torch.ones_like(self.key.index, dtype=torch.bool) if mask is None else mask
+        mask = mask[:, None, None]
+        return mask if allowed is None else mask & allowed[:, None]
 
     @cached_property
     def _allowed(self) -> Bool[Tensor, "#batch query key"] | None:
