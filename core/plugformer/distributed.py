@@ -88,9 +88,8 @@ class Processes:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls(device=None if device is None else chosen_device(device))
         if device is not None:
-            raise ConfigurationError(
-                f"device {str(device)!r}: the launcher chooses the device of each process"
-            )
+            words = "the launcher chooses the device of each process"
+            raise ConfigurationError(f"device {str(device)!r}: {words}")
         return _joined()
 
     @cached_property

@@ -241,10 +241,7 @@ class TrainedModel:
 
     def _read_split(self, name: str, notify: Notify) -> EncodedSplit:
         """Returns a split of the training's data, or of those that overrides name."""
-        from plugformer.data.preparation import (  # predict does not wait for data's libraries
-            missing_files,
-            prepare,
-        )
+        from plugformer.data.preparation import missing_files, prepare  # predict does without
 
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA})
         try:

@@ -123,10 +123,8 @@ class Trainer:
     def _notify_resumed(self) -> None:
         self.notify(f"resumed after update {self.progress.step} of {self.run.steps}")
         if self.has_stalled and self.progress.step < self.run.steps:
-            longer = f"--set training.early_stopping.patience={2 * self.progress.waited}"
-            self.notify(
-                f"early stopping has ended this training; to continue, set a longer patience: {longer}"
-            )
+            words = "early stopping has ended this training; to continue, set a longer patience"
+            self.notify(f"{words}: --set training.early_stopping.patience={2 * self.progress.waited}")
 
     def _advance(self) -> None:
         """Makes an update; evaluates, saves or stops when it is time."""
