@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -11,14 +11,10 @@ import numpy as np
 from plugformer.data import SplitStats, require_aligned
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column, Data
-from plugformer_plugins.data.labels import (
-    class_names,
-    class_numbers,
-    first_number,
-)
+from plugformer_plugins.data.labels import class_names, class_numbers, first_number
 
 if TYPE_CHECKING:
-    from datasets import Dataset, DatasetDict, Features, IterableDatasetDict
+    from datasets import Dataset, DatasetDict, IterableDatasetDict
 
 Policy = Literal["refuse", "skip"]
 """Stop at the first bad row, or skip and count bad rows."""
@@ -62,10 +58,20 @@ class RowData(Data):
         return ()
 
     def present(self, columns: Sequence[Column], sources: Sequence[Any]) -> list[Column]:
-        """Returns the columns of a task that are read from the sources of a split."""
+        """Returns the columns of a task that are read from the sources of a split.
+
+        An optional one is read if the option `columns` has named it, or if it is an input that they have.
+        """
         optional = any(column.optional and column.role == "input" for column in columns)
         names = self.names(sources[0]) if optional and sources else ()
-        return to_read(columns, self._columns or {}, names)
+        named = self._columns or {}
+        return [
+            column
+            for column in columns
+            if not column.optional
+            or column.name in named
+            or (column.role == "input" and column.name in names)
+        ]
 
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns the splits as memory-mapped data sets; a label is a `ClassLabel`.
@@ -105,7 +111,7 @@ class RowData(Data):
             ConfigurationError: As for `load`, or there are classes without given names.
             DataError: A file is missing or empty.
         """
-        from datasets import IterableDataset, IterableDatasetDict
+        from datasets import ClassLabel, Features, IterableDataset, IterableDatasetDict, Value
 
         self.check_columns(columns)
         for _, message in self.problems(columns):
@@ -113,11 +119,19 @@ class RowData(Data):
         streams = IterableDatasetDict()
         for split, sources in self.sources().items():
             present = self.present(columns, sources)
-            label = label_column(present)
-            names = None if label is None else self.class_names(label)
+            types: dict[str, Any] = features_of(present)
+            names: Sequence[str] | None = None
+            if (label := label_column(present)) is not None:
+                names = self.class_names(label)
+                if not names:
+                    raise ConfigurationError(
+                        "data.streaming: the classes are not known before all examples are read; name them "
+                        "in data.labels of data 'table', or leave out data.streaming"
+                    )
+                types[label.name] = ClassLabel(names=list(names))
             streams[split] = IterableDataset.from_generator(
                 self._records,
-                features=stream_features(present, names),
+                features=Features({**types, "place": Value("string"), "fault": Value("string")}),
                 # `datasets` takes lists for shards.
                 gen_kwargs={
                     "sources": list(sources),
@@ -217,28 +231,12 @@ def _unknown_label(label: str, place: str, known: Iterable[str]) -> DataError:
     )
 
 
-def needed(columns: Sequence[Column]) -> list[Column]:
-    """Returns the columns that examples must have."""
-    return [column for column in columns if not column.optional]
-
-
-def to_read(columns: Sequence[Column], named: Collection[str], names: Collection[str]) -> list[Column]:
-    """Returns the columns that are read from data whose columns have these names.
-
-    An optional one is read if the option `columns` has named it, or if it is an input and the data have it.
-    """
-    return [
-        column
-        for column in columns
-        if not column.optional or column.name in named or (column.role == "input" and column.name in names)
-    ]
-
-
 def label_column(columns: Sequence[Column]) -> Column | None:
     """Returns the column with one class for each example, if there is one; an optional one holds names."""
     from datasets import ClassLabel
 
-    return next((column for column in needed(columns) if isinstance(column.kind.feature, ClassLabel)), None)
+    needed = (column for column in columns if not column.optional)
+    return next((column for column in needed if isinstance(column.kind.feature, ClassLabel)), None)
 
 
 def features_of(columns: Sequence[Column]) -> dict[str, Any]:
@@ -247,25 +245,6 @@ def features_of(columns: Sequence[Column]) -> dict[str, Any]:
 
     types = {column.name: column.kind.feature for column in columns}
     return {name: Value("string") if isinstance(kind, ClassLabel) else kind for name, kind in types.items()}
-
-
-def stream_features(columns: Sequence[Column], labels: Sequence[str] | None) -> "Features":
-    """Returns the types of the columns of a stream, with those for places and faults.
-
-    Raises:
-        ConfigurationError: There are classes, and their names are not known.
-    """
-    from datasets import ClassLabel, Features, Value
-
-    types = features_of(columns)
-    if (label := label_column(columns)) is not None:
-        if not labels:
-            raise ConfigurationError(
-                "data.streaming: the classes are not known before all examples are read; name them in "
-                "data.labels of data 'table', or leave out data.streaming"
-            )
-        types[label.name] = ClassLabel(names=list(labels))
-    return Features({**types, "place": Value("string"), "fault": Value("string")})
 
 
 def loaded_row(cells: Sequence[Any], columns: Sequence[Column], place: str) -> LoadedRow:
