@@ -1,7 +1,6 @@
 """Data whose splits are files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import Field
@@ -40,7 +39,7 @@ class FileData(RowData):
             except DataError as error:
                 yield keys, str(error)
 
-    def placed(self) -> Iterator[tuple[Keys, Path]]:
+    def placed(self) -> Iterator[tuple[Keys, Any]]:
         """Yields every file with the keys that lead to it."""
         for split, files in self._files.items():
             for number, file in enumerate(one_or_more(files)):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from plugformer.errors import DataError
 from plugformer.interfaces import Column
 from plugformer_blocks import read_lines
-from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
+from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName
 from plugformer_plugins.data.rows import LoadedRow, Policy, read_cell
 
 
@@ -51,11 +51,9 @@ class Lines(FileData):
 
     def placed(self) -> Iterator[tuple[Keys, Path]]:
         """Yields every file with the keys that lead to it."""
-        for split, pairs in self._files.items():
-            for number, pair in enumerate(one_or_more(pairs)):
-                keys = ("files", split, number) if isinstance(pairs, list) else ("files", split)
-                yield (*keys, "source"), pair.source
-                yield (*keys, "target"), pair.target
+        for keys, pair in super().placed():
+            yield (*keys, "source"), pair.source
+            yield (*keys, "target"), pair.target
 
     def read(self, source: ParallelFiles, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
         """Yields the lines of a pair of files.
