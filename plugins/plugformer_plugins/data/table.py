@@ -122,11 +122,9 @@ class TabularData(FileData):
             return [[name if self._header else number] for number, name in enumerate(names, start=1)]
         for name in [*self._columns, *names]:
             if name not in names or name not in self._columns:
-                problem = (
-                    f"unknown key {name!r}{nearest(name, names)}"
-                    if name in self._columns
-                    else (f"{name!r} is missing")
-                )
+                problem = f"{name!r} is missing"
+                if name in self._columns:
+                    problem = f"unknown key {name!r}{nearest(name, names)}"
                 raise ConfigurationError(
                     f"data 'table': columns: {problem}; name a column of the table for each of {names}"
                 )
