@@ -1,4 +1,4 @@
-"""Engines that read an export, which is made when one is first used, and kept for further uses of the run."""
+"""Engines: those that read an export, which is made once and kept; the model itself; the fastest of all."""
 
 import hashlib
 import json
@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import plugformer
 from plugformer.cache import cache_folder, scratch_folder
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.interfaces import Engine
-from plugformer.registry import code_hash
+from plugformer.registry import Kind, code_hash
 from plugformer.runs import RunDirectory, TrainedModel
 from plugformer_export.engine import Format
 from plugformer_export.verification import RECORD, Notify, verified
@@ -99,3 +99,52 @@ def key(engine: Format, trained: TrainedModel) -> str:
         [versions, code, list(trained.changes)],
     ]
     return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+class Torch(Engine):
+    """The model itself, computed by PyTorch: the reference of all engines.
+
+    https://pytorch.org
+    """
+
+    def answering(self, trained: TrainedModel, notify: Notify) -> Callable[[Any], Any]:  # noqa: ARG002
+        """Returns what changes nothing."""
+        return _unchanged
+
+
+class Auto(Engine):
+    """The fastest of the installed engines that give the same answers, or the model itself.
+
+    Each engine that computes in float32 on a processor is compared with the run when it is first used. The
+    fastest is the one that took least time for the examples of its comparison. On a GPU the model answers. To
+    choose by measurement: Whaley and Dongarra 1998, https://doi.org/10.1109/SC.1998.10004.
+    """
+
+    def answering(self, trained: TrainedModel, notify: Notify) -> Callable[[Any], Any]:
+        """Returns what the fastest engine does."""
+        if trained.device.type != "cpu":
+            return _unchanged
+        found: dict[str, float] = {}
+        engines: dict[str, ExportEngine] = {}
+        for entry in trained.registry.entries(Kind.ENGINE):
+            name = entry.name
+            try:
+                kind: Any = trained.registry.load(Kind.ENGINE, name)
+                if not (issubclass(kind, ExportEngine) and kind.automatic):
+                    continue
+                engine = trained.registry.create(Kind.ENGINE, name)
+                own, other = seconds(kept(engine, trained, notify))
+            except PlugformerError as error:
+                notify(f"engine {name}: not used: {str(error).splitlines()[0]}")
+            else:
+                found[name], engines[name] = own / other, engine
+        fastest = max(found, key=lambda name: found[name], default="torch")
+        if found.get(fastest, 0.0) <= 1.0:
+            notify("engine torch answers" + (": the others are slower" if found else ""))
+            return _unchanged
+        notify(f"engine {fastest} answers: {found[fastest]:.2g} times as fast as torch in its comparison")
+        return engines[fastest].answering(trained, notify)
+
+
+def _unchanged(predictor: Any) -> Any:
+    return predictor

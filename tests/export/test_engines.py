@@ -231,7 +231,7 @@ def seconds(own, other):
 
 @pytest.mark.parametrize(("times", "chosen"), [((4.0, 1.0), "ctranslate2"), ((1.0, 4.0), "torch")])
 def test_auto_takes_the_fastest(exportable, registry, cache, monkeypatch, times, chosen):
-    monkeypatch.setattr("plugformer_export.engines.seconds", seconds(*times))
+    monkeypatch.setattr("plugformer_export.kept.seconds", seconds(*times))
     monkeypatch.setattr("plugformer_export.onnx.format.ONNX.automatic", False)
     said = []
     fast = load(exportable().directory, registry, engine="auto", notify=said.append)
