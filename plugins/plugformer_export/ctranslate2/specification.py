@@ -107,7 +107,9 @@ class Parts:
 
         stack: Any = self.model.stacks[name]
         network = self.name(f"{name}.layers.0.feed_forward")
-        activation = "GELUTanh" if _is_tanh(stack.layers[0]) else ACTIVATIONS[network]
+        computed = stack.layers[0].feed_forward.activation
+        tanh = getattr(computed, "approximate", "none") == "tanh"
+        activation = "GELUTanh" if tanh else ACTIVATIONS[network]
         position, heads = self.name(f"{name}.position"), stack.layers[0].attention
         arguments = {
             "num_layers": len(stack.layers),
@@ -195,10 +197,6 @@ def array(tensor: Tensor) -> ndarray:
     """Returns a copy of a tensor as float32: CTranslate2 rounds arrays in place."""
     values: ndarray = tensor.detach().float().cpu().numpy().copy()
     return values
-
-
-def _is_tanh(layer: Any) -> bool:
-    return getattr(layer.feed_forward.activation, "approximate", "none") == "tanh"
 
 
 def _fill_norm(spec: Any, norm: Any) -> None:

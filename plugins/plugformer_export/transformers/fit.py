@@ -88,16 +88,12 @@ def _problems(trained: TrainedModel, family: Family, config: Config, head: str) 
     elif different := _different(model.parts["head"].options, family.heads(config)[head]):
         yield f"{stated(trained, 'head')} with {different}"
     if head == defaults["head"]["name"]:
-        yield from _embedding_problems(trained, settings["embeddings"])
+        for key, value in settings["embeddings"].items():
+            found = getattr(trained.experiment.spec, f"{key}_embeddings")
+            if found != value:
+                yield f"model.embeddings.{key}: {str(found).lower()}"
     elif trained.experiment.spec.scaled_embeddings:
         yield "model.embeddings.scaled: true"
-
-
-def _embedding_problems(trained: TrainedModel, settings: Mapping[str, bool]) -> Iterator[str]:
-    for key, value in settings.items():
-        found = getattr(trained.experiment.spec, f"{key}_embeddings")
-        if found != value:
-            yield f"model.embeddings.{key}: {str(found).lower()}"
 
 
 def _part_problems(trained: TrainedModel, path: str, settings: Mapping[str, Any]) -> Iterator[str]:

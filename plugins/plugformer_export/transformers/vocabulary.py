@@ -1,6 +1,5 @@
 """A run's tokenizer as Transformers has it: numbers, special tokens, and what is put around texts."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from plugformer.interfaces import END, SPECIAL_TOKENS, Level
@@ -40,12 +39,10 @@ class ExportedTokenizer:
         if isinstance(self.tokenizer, TransformersTokenizer):
             vocabulary, self.front = self.tokenizer.vocabulary, self.tokenizer.front
         tables = [rows for name, rows in own_tensors(trained.model).items() if is_vocabulary(name)]
-        apart = [
-            one
-            for one, last in _shared_specials(vocabulary.tokens).items()
-            if any((rows[one] != rows[last]).any() for rows in tables)
-        ]
         tokens = list(vocabulary.tokens)
+        last = {tokens[index]: index for index in range(END + 1)}  # here, of each special token there
+        shared = ((index, last[tokens[index]]) for index in range(END + 1) if last[tokens[index]] != index)
+        apart = [one for one, other in shared if any((rows[one] != rows[other]).any() for rows in tables)]
         for number, index in enumerate(apart, vocabulary.size):
             tokens[index] = number
         self.vocabulary = Vocabulary(tokens, vocabulary.size + len(apart))
@@ -131,9 +128,3 @@ class ExportedTokenizer:
         if self.trained.model.level is Level.NEXT_TOKEN and not reads_input(self.trained):
             return [begin, *front], []
         return [begin, *front], [end]
-
-
-def _shared_specials(tokens: Sequence[int]) -> dict[int, int]:
-    """Returns the special tokens here that are a later one there, each with the last that is."""
-    last = {tokens[index]: index for index in range(END + 1)}
-    return {index: last[tokens[index]] for index in range(END + 1) if last[tokens[index]] != index}
