@@ -53,10 +53,8 @@ class Transformers(ExportEngine):
         """Writes configuration, weights, tokenizer and the settings of the search."""
         import transformers
 
-        config, tensors = (
-            configuration(trained, self._fit, self._tokenizer),
-            weights(trained, self._fit, self._tokenizer),
-        )
+        config = configuration(trained, self._fit, self._tokenizer)
+        tensors = weights(trained, self._fit, self._tokenizer)
         if self.code:
             write_code(trained, config, self._fit.class_name, folder)
             save_tensors(tensors, folder / "model.safetensors")
