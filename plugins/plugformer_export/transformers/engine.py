@@ -100,28 +100,19 @@ class TransformersEngine(SearchingModel):
         else:
             ids, mask = batch.source.ids[rows], batch.source.mask[rows].long()
             skipped = 1
+        last, end = skipped + most, self._numbers[END]
+
+        def ended(ids: Tensor, scores: Tensor) -> Tensor:
+            """Allows nothing but END after the longest output, as the run's search does."""
+            others = torch.arange(scores.shape[1]) != end
+            return scores if ids.shape[1] < last else scores.masked_fill(others, -torch.inf)
+
         with without_progress():  # it warns of padding tokens that are not masked, where they are
             found = self._model.generate(
                 input_ids=self._numbers[ids],
                 attention_mask=mask,
                 max_new_tokens=most + 1,
-                logits_processor=[_EndAt(skipped + most, int(self._numbers[END]))],
+                logits_processor=[ended],
             )
         outputs = [[self._here[token] for token in row] for row in found[:, skipped:].tolist()]
         return [[Hypothesis(row[: row.index(END)] if END in row else row, 0.0)] for row in outputs]
-
-
-class _EndAt:
-    """Allows nothing but the end at some length, as the run's search does."""
-
-    def __init__(self, length: int, end: int) -> None:
-        self.length = length
-        self.end = end
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Returns the scores of the next token."""
-        if input_ids.shape[1] < self.length:
-            return scores
-        masked = torch.full_like(scores, -torch.inf)
-        masked[:, self.end] = scores[:, self.end]
-        return masked
