@@ -168,17 +168,11 @@ def row_progress(total: int, done: int, *, shown: bool) -> Iterator[Callable[[in
         speed_estimate_period=600,
         disable=not (shown and is_live(console)),
     )
-    complete = done
     task = bar.add_task("rows", total=total, completed=done)
-
-    def moved(rows: int) -> None:
-        nonlocal complete
-        complete = rows
-        bar.update(task, completed=rows)
-
     try:
         with bar:
-            yield moved
+            yield lambda rows: bar.update(task, completed=rows)
     except KeyboardInterrupt:
+        complete = bar.tasks[task].completed
         message = f"Interrupted. {complete:,} rows are complete: continue with --resume"
         raise InterruptedRunError(message if shown else "") from None
