@@ -113,18 +113,15 @@ def load_run(
     import plugformer
     from plugformer.configuration import Origin, read_setting
 
-    named = (
-        None
-        if engine is None
-        else read_setting(f"engine={engine}", Origin.of_argument("--engine", engine))[1]
-    )
+    if engine is not None:
+        engine = read_setting(f"engine={engine}", Origin.of_argument("--engine", engine))[1].value or ""
     with redirect_stdout(sys.stderr):
         trained = plugformer.load(
             run,
             installed(ctx, registry),
             overrides=[*(settings or ())],
             device=device,
-            engine=None if named is None else named.value or "",
+            engine=engine,
             notify=partial(typer.echo, err=True),
         )
     if trained.device.type != "cpu":
