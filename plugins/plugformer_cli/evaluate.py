@@ -71,7 +71,9 @@ def command(
         notify = partial(typer.echo, err=True)
         report = model.evaluate(split, data=data or None, notify=notify)
         if table is not None:
-            write_predictions(predictions(model, report), table)
+            found = predictions(model, report)
+            rows = found.astype(object).where(found.notna(), None).to_dict("records")
+            write_table(table, [*found.columns], rows)
             notify(f"predictions: {table}")
     print_report(report, as_json=as_json)
 
@@ -113,9 +115,3 @@ def predictions(trained: "TrainedModel", report: "Report") -> "DataFrame":
         key = f"input_{name}" if name in found else name
         table[key] = [example.get(name) for example in examples]
     return DataFrame({**table, **found})
-
-
-def write_predictions(table: "DataFrame", file: Path) -> None:
-    """Writes a table in the form that the file's name says."""
-    rows = table.astype(object).where(table.notna(), None).to_dict("records")
-    write_table(file, [*table.columns], rows)

@@ -96,9 +96,12 @@ def preview_model(
         origin = "assumed; --data reads the data"
         if run is not None and run.learned.is_file():
             sizes, origin = read_processor(run, experiment).sizes, "of the run"
-        batch = _assumed_example(experiment)
-    lengths = f"{batch.source.count} source and {batch.target.count} target tokens"
-    words = f"one example of {lengths}; {sizes.source:,} input tokens, {sizes.outputs:,} outputs ({origin})"
+        task_type = experiment.task_type
+        lengths = [ASSUMED_LENGTH]
+        batch = example_batch(experiment.architecture, task_type.level, task_type.inputs, lengths)
+        batch = replace(batch, rows=[0])
+    length = f"{batch.source.count} source and {batch.target.count} target tokens"
+    words = f"one example of {length}; {sizes.source:,} input tokens, {sizes.outputs:,} outputs ({origin})"
     return summarize(build(experiment.spec, sizes), batch), words
 
 
@@ -108,12 +111,6 @@ def median_example(data: PreparedData) -> tuple[str, Batch]:
     totals = data.splits[name].lengths.sum(axis=1)
     median = int(np.argsort(totals, kind="stable")[len(totals) // 2])
     return name, data.splits[name].batch([median])
-
-
-def _assumed_example(experiment: Experiment) -> Batch:
-    task_type = experiment.task_type
-    batch = example_batch(experiment.architecture, task_type.level, task_type.inputs, [ASSUMED_LENGTH])
-    return replace(batch, rows=[0])
 
 
 def summarize(model: Model, batch: Batch) -> list[ModuleSummary]:
