@@ -57,7 +57,7 @@ def application(service: Service, hosts: Collection[str] = ("*",)) -> ASGIApp:
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     trusting = TrustedHostMiddleware(app, [*hosts], www_redirect=False)
-    return Guard(trusting, service.metrics, {route.path for route in routes})
+    return guarded(trusting, service.metrics, {route.path for route in routes})
 
 
 def operations(service: Service) -> list[Operation]:
@@ -181,8 +181,8 @@ HEADERS = (
 )
 
 
-class Guard:
-    """Refuses requests that pages of other origins have sent.
+def guarded(app: ASGIApp, metrics: Metrics, paths: Collection[str]) -> ASGIApp:
+    """Returns an application that refuses requests which pages of other origins have sent.
 
     A page of another site can make a browser send requests here; their Origin is not the Host. No answer
     allows other origins to read it (CORS), but that alone would not keep the model from computing.
@@ -193,15 +193,9 @@ class Guard:
         paths: Paths whose requests are counted by name.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Collection[str]) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._paths = paths
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         began, status = time.monotonic(), 500
 
@@ -214,15 +208,17 @@ class Guard:
 
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        app = self._app
+        answering = app
         if origin not in (None, f"http://{host}", f"https://{host}"):  # a proxy may end TLS
             reason = (
                 f"requests of pages from {origin[:80]!r} are not answered, only of those from {host[:80]!r}"
             )
-            app = json_response({"error": reason}, 403)
+            answering = json_response({"error": reason}, 403)
         try:
-            await app(scope, receive, watched)
+            await answering(scope, receive, watched)
         finally:
-            path = scope["path"] if scope["path"] in self._paths else "other"
-            self._metrics.requests.labels(path, status).inc()
-            self._metrics.seconds.observe(time.monotonic() - began)
+            path = scope["path"] if scope["path"] in paths else "other"
+            metrics.requests.labels(path, status).inc()
+            metrics.seconds.observe(time.monotonic() - began)
+
+    return answer
