@@ -83,7 +83,9 @@ class ServedModel(TrainedModel):
     ) -> list[Prediction | PlugformerError]:
         """Returns the same answers as `predict_each` for each request alone."""
         self._texts, self._options = texts, options
-        if options.streamed or options.decoding or self._shortens(options):  # an engine searches by itself
+        # No engine was compared with a shorter limit, and one may search by itself.
+        shorter = options.max_tokens is not None and options.max_tokens < self._allowed.longest
+        if options.streamed or options.decoding or shorter:
             self.answered_by = lambda predictor: predictor
         try:
             return self.predict_each(
@@ -91,10 +93,6 @@ class ServedModel(TrainedModel):
             )
         finally:
             self._texts, self._options, self.answered_by = (), AnswerOptions(), self._engine
-
-    def _shortens(self, options: AnswerOptions) -> bool:
-        """Returns whether outputs have a limit with which no engine was compared."""
-        return options.max_tokens is not None and options.max_tokens < self._allowed.longest
 
     def predictor(self, n_best: int = 1, *, probabilities: bool = False) -> Any:
         """Returns the model's predictor, which decodes as the texts that are being answered ask for."""

@@ -35,11 +35,9 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_null(cls, value: Any) -> Any:
-        return (
-            {name: item for name, item in value.items() if item is not None}
-            if isinstance(value, dict)
-            else value
-        )
+        if not isinstance(value, dict):
+            return value
+        return {name: item for name, item in value.items() if item is not None}
 
 
 def _text_or_columns(value: Any) -> Any:
