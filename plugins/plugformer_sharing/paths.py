@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 _FOLDERS = (
@@ -19,8 +19,9 @@ _INSIDE = re.compile(
 
 def short_names(*values: Any) -> dict[str, str]:
     """Returns for each path within values of JSON as many of its last names as tell it from the others."""
-    parts = {path: _pure(path).parts[1:] for path in paths_in(values)}
-    short = {}
+    short, parts = {}, {}
+    for path in paths_in(values):
+        parts[path] = (PurePosixPath if path.startswith("/") else PureWindowsPath)(path).parts[1:]
     for path, names in parts.items():
         others = [other for other in parts.values() if other != names]
         counts = (n for n in range(1, len(names)) if all(other[-n:] != names[-n:] for other in others))
@@ -59,7 +60,3 @@ def _is_path(text: str) -> bool:
     if len(parts) < 3 or parts[0] != "/" or "\n" in text:
         return False
     return re.fullmatch(_FOLDERS, parts[1]) is not None or Path("/", parts[1]).is_dir()
-
-
-def _pure(path: str) -> PurePath:
-    return PurePosixPath(path) if path.startswith("/") else PureWindowsPath(path)

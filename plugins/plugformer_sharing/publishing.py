@@ -177,11 +177,8 @@ def push(published: Publication, name: str, *, private: bool) -> str:
         words = "to write there, log in with `hf auth login`, or set HF_TOKEN"
         raise RunError(f"the Hub refuses {name}: {described(error)}\n  {words}") from error
     except Exception as error:
-        package = type(error).__module__.partition(".")[0]
-        if not isinstance(error, OSError) and package not in (
-            "httpx",
-            "requests",
-        ):  # by version of the client
+        package = type(error).__module__.partition(".")[0]  # by version of the client
+        if not isinstance(error, OSError) and package not in ("httpx", "requests"):
             raise
         words = f"the Hub cannot be reached: {described(error)}"
         raise RunError(f"{words}\n  publish into a folder with --to DIR, and upload it later") from error
