@@ -89,14 +89,10 @@ class _SmallTraining:
         given = {"model": self.model, "batch": batch, "step": self.step}
         return self.call("training_loss", self.step, number, **given)
 
-    def evaluated(self) -> dict[str, Tensor]:
-        return dict(self.call("evaluated_parameters", model=self.model) or {})
-
     def values(self) -> dict[str, Tensor]:
-        return self.parameters() | {f"evaluated {name}": x.clone() for name, x in self.evaluated().items()}
-
-    def parameters(self) -> dict[str, Tensor]:
-        return {name: value.detach().clone() for name, value in self.model.named_parameters()}
+        trained = {name: value.detach().clone() for name, value in self.model.named_parameters()}
+        evaluated = self.call("evaluated_parameters", model=self.model) or {}
+        return trained | {f"evaluated {name}": value.clone() for name, value in evaluated.items()}
 
 
 def _classifier(registry: Registry) -> tuple[EncodedSplit, Model]:

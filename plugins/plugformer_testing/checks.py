@@ -14,7 +14,7 @@ from torch import nn
 from plugformer.errors import ConfigurationError, RegistryError, nearest
 from plugformer.interfaces import ModelContext
 from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, interface_of
-from plugformer.registry.options import checked_options
+from plugformer.registry.options import checked_options, options_model
 from plugformer_testing.contract import Check
 from plugformer_testing.subject import Subject
 
@@ -136,7 +136,8 @@ def _parameter(check: ComponentCheck, path: str = "") -> Any:
     A check that passes although a failure is declared is a mistake in the declaration, unless the component
     has options: it may fail with others.
     """
-    reason, strict = check.subject.expected_failures.get(check.name), not check.subject.has_options
+    reason = check.subject.expected_failures.get(check.name)
+    strict = not options_model(check.subject.component).model_fields
     marks = [pytest.mark.xfail(reason=reason, strict=strict)] if reason else []
     return pytest.param(check, id=f"{path}{check.name}", marks=marks)
 

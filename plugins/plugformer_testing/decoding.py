@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -69,7 +70,8 @@ class ScriptedSession(Session):
         self.rows = rows
         self.sentences = torch.tensor([sentence for sentence, _ in rows], dtype=torch.long)
         self.finished = torch.tensor([END in prefix for _, prefix in rows], dtype=torch.bool)
-        scores = [self.script.log_probabilities(row, _output(prefix)) for row, prefix in rows]
+        outputs = [(row, tuple(takewhile(END.__ne__, prefix))) for row, prefix in rows]
+        scores = [self.script.log_probabilities(*output) for output in outputs]
         self.scores = torch.stack(scores) if rows else torch.zeros(0, VOCABULARY)
 
     @property
@@ -101,11 +103,6 @@ class ScriptedSession(Session):
         if sentences is not None:
             found = [*dict.fromkeys(self.sentences.tolist())]
             require.equal(found, [*sentences], "the sentences of the rows that are selected")
-
-
-def _output(prefix: Prefix) -> Prefix:
-    """Returns the tokens before END."""
-    return prefix[: prefix.index(END)] if END in prefix else prefix
 
 
 SCRIPTS = (

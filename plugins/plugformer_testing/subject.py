@@ -99,11 +99,6 @@ class Subject:
         required = [option.alias or name for name, option in fields.items() if option.is_required()]
         return [name for name in required if name not in self.options]
 
-    @property
-    def has_options(self) -> bool:
-        """Whether it has options."""
-        return bool(options_model(self.component).model_fields)
-
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Returns `make()`, computed only once: for slow values that checks only read."""
         if key not in self._memo:

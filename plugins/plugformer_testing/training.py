@@ -51,9 +51,8 @@ def factors_depend_on_the_arguments_alone(subject: Subject, steps: int) -> None:
 
 TorchOptimizer = torch.optim.Optimizer
 
-LONG = (
-    20  # updates after which every tenth has happened, as with new preconditioners, and a start without steps
-)
+LONG = 20
+"""Updates after which every tenth has happened, as with new preconditioners, and a start without steps."""
 
 
 class _Quadratic(nn.Module):
