@@ -67,16 +67,11 @@ class InitializeFromTransformers(Callback):
                 "`tokenizer` out of the task, or take that of a run that began with the same model"
             )
         found = folder.parameters(options["special"], run.task.model.max_length, model)
-        if not self._same_labels(run, folder):
+        labels, learned = folder.config.get("id2label") or {}, RunDirectory(run.directory).learned
+        if not learned.exists() or read_json(learned) != list(labels.values()):  # of another classifier
             found = {name: value for name, value in found.items() if not name.startswith("head.output.")}
         self._refuse_misfits(folder, found, model)
         run.model.load_state_dict(found, strict=False)
-
-    def _same_labels(self, run: Run, folder: Folder) -> bool:
-        """Returns whether a classifier there has the labels of this task, in the same order."""
-        labels = folder.config.get("id2label") or {}
-        learned = RunDirectory(run.directory).learned
-        return learned.exists() and list(labels.values()) == read_json(learned)
 
     def _refuse_misfits(self, folder: Folder, found: dict[str, Tensor], model: dict[str, Tensor]) -> None:
         problems = [
