@@ -7,7 +7,7 @@ import numpy as np
 
 from plugformer.interfaces import Example, OutputBaseline, OutputType, Prediction, TaskType, as_text
 from plugformer_plugins.baseline.neighbours import ranked
-from plugformer_plugins.baseline.words import counts, words
+from plugformer_plugins.baseline.words import counts, numbered, words
 
 ITERATIONS = 5
 SMALLEST = 1e-6
@@ -34,7 +34,7 @@ class IBMModel1(OutputBaseline):
         from scipy import sparse
 
         asked, given = list(map(_words, questions)), [["", *words(as_text(output))] for output in outputs]
-        self._asked, self._given = _numbers(asked), _numbers(given)
+        self._asked, self._given = numbered(asked), numbered(given)
         token, f, e = _links(
             [[self._asked[word] for word in row] for row in asked],
             [[self._given[word] for word in row] for row in given],
@@ -66,11 +66,6 @@ class IBMModel1(OutputBaseline):
 
 def _words(question: Example) -> list[str]:
     return words(" ".join(map(as_text, question.values())))
-
-
-def _numbers(rows: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Returns a number for each different word."""
-    return {word: number for number, word in enumerate(dict.fromkeys(word for row in rows for word in row))}
 
 
 def _links(asked: Sequence[Sequence[int]], given: Sequence[Sequence[int]]) -> tuple[Any, Any, Any]:

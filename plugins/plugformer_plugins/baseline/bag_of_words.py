@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer.interfaces import Example, OutputBaseline, OutputType, Prediction
-from plugformer_plugins.baseline.words import counts, features
+from plugformer_plugins.baseline.words import counts, features, numbered
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)
 """Of the prior or the penalty; every tenth training example chooses one."""
@@ -31,9 +30,7 @@ class BagOfWords(OutputBaseline):
     def fit(self, questions: Sequence[Example], outputs: Sequence[Any]) -> None:
         """Counts words, and learns weights with the strength that is best for examples held out."""
         rows = [[*features(question)] for question in questions]
-        self._numbers = {
-            feature: place for place, feature in enumerate(dict.fromkeys(chain.from_iterable(rows)))
-        }
+        self._numbers = numbered(rows)
         self._model = next(model for kind, model in _MODELS if isinstance(outputs[0], kind))(outputs)
         given, targets = counts(rows, self._numbers), self._model.targets(outputs)
         held_out = np.arange(len(rows)) % 10 == 9

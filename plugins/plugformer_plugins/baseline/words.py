@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,11 @@ def features(question: Example) -> Iterator[str]:
         places = [number for number, text in enumerate(texts) if word in text]
         yield f"{word} {places}"
         yield "shared" if len(places) == len(texts) else "not shared"
+
+
+def numbered(rows: Iterable[Iterable[str]]) -> dict[str, int]:
+    """Returns a number for each different word or feature."""
+    return {each: number for number, each in enumerate(dict.fromkeys(chain.from_iterable(rows)))}
 
 
 def counts(rows: Sequence[Iterable[str]], numbers: Mapping[str, int]) -> Any:
