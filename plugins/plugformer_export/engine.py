@@ -302,12 +302,16 @@ def given_tokens(batch: Batch) -> list[list[int]]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet(*loggers: str) -> Iterator[None]:
     """A context in which libraries report nothing: the comparison tells whether they are right."""
-    before = logging.root.manager.disable
-    logging.disable(max(before, logging.WARNING))
-    try:
-        with warnings.catch_warnings(action="ignore"):
+    found = [logging.getLogger(name) for name in loggers]
+    levels = [logger.level for logger in found]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in found:
+            logger.setLevel(logging.ERROR)
+        try:
             yield
-    finally:
-        logging.disable(before)
+        finally:
+            for logger, level in zip(found, levels, strict=True):
+                logger.setLevel(level)

@@ -22,6 +22,7 @@ from plugformer_export.tokenizer_files import tokenizer_problems
 OPSET = 20
 """The version of ONNX's operators: https://github.com/onnx/onnx/blob/main/docs/Operators.md."""
 
+_LOGGERS = ("torch.onnx", "onnx_ir", "onnxscript")
 _SMALL, _LARGE = [[5, 4, 5, 4], [4, 5]], [[4] * 7, [5, 4], [5] * 3]
 
 _OPEN = """\
@@ -144,7 +145,7 @@ class ONNX(ExportEngine):
         except NotExportableError as error:
             return [f"{part_of(trained.model, error)}: {error}; it"]
         try:
-            with quiet():
+            with quiet(*_LOGGERS):
                 self._traced = {name: (each, exported(each, trained.model)) for name, each in found.items()}
         except NotExportableError as error:
             return [f"{error}; it"]
@@ -157,7 +158,7 @@ class ONNX(ExportEngine):
         files = {"model": "model.onnx", "begin": begin, "step": "decoder_step.onnx"}
         for name, (each, traced) in self._traced.items():
             # With gradients, a learned bias has attention traced through another kernel, of other strides.
-            with torch.no_grad(), quiet():
+            with torch.no_grad(), quiet(*_LOGGERS):
                 written = torch.onnx.export(
                     traced,
                     dynamo=True,

@@ -25,7 +25,7 @@ def without_progress() -> Iterator[None]:
     shows = transformers.logging.is_progress_bar_enabled()
     transformers.logging.disable_progress_bar()
     try:
-        with quiet():
+        with quiet("transformers"):
             yield
     finally:
         if shows:
