@@ -131,9 +131,10 @@ class Builder:
         offered = {"source"} if "encoder" in spec.stacks else set()
         offered |= {"memory", "cross_attention"} if len(spec.stacks) == 2 else set()
         if missing := sorted(head.reads - offered):
+            chosen = "an encoder" if missing == ["source"] else "an encoder with a decoder"
             raise ConfigurationError(
                 f"{spec.head.label} reads {' and '.join(missing)}, which "
-                f"{type(spec.architecture).__name__} does not have; choose an encoder with a decoder"
+                f"{type(spec.architecture).__name__} does not have; choose {chosen}"
             )
         return head
 
