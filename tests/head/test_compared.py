@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from plugformer import create_model
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import HeadContext, HeadInput, Tokens
 from plugformer_plugins.head.compared import PairClassifier, PairRegressor
 
@@ -51,4 +53,13 @@ def test_a_number_is_linear_in_what_is_compared():
     with torch.no_grad():
         head.output.weight.fill_(1.0)
         head.output.bias.zero_()
-    assert head.losses(head.logits(HIDDEN, of(TEXTS)), torch.tensor([20.0])).tolist() == [(sum(BOTH) - 20) ** 2]
+    assert head.losses(head.logits(HIDDEN, of(TEXTS)), torch.tensor([20.0])).tolist() == [
+        (sum(BOTH) - 20) ** 2
+    ]
+
+
+def test_an_architecture_without_an_encoder_is_refused():
+    sizes = {"width": 8, "heads": 2, "layers": 1, "ffn_width": 8, "max_length": 8, "outputs": 2}
+    refused = "reads source, which DecoderOnly does not have; choose an encoder"
+    with pytest.raises(ConfigurationError, match=refused):
+        create_model("decoder-only", vocabulary=20, head="pair_classifier", level="sequence", **sizes)
