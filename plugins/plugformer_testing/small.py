@@ -276,7 +276,8 @@ class SmallTask:
         heads = fitting(self._registry, Kind.HEAD, lambda head: serves(head, task_type))
         answers = f"its answers are {task_type.output_type!r}, which no installed head predicts"
         require.that(heads, answers)
-        head = next((name for name, head in heads.items() if self._is_read_by(head)), next(iter(heads)))
+        fit = (name for name, head in heads.items() if not head.reads and self._is_read_by(head))
+        head = next(fit, next(iter(heads)))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
             return small_model(

@@ -28,8 +28,14 @@ class Compared(Pooled):
 
 
 class PairClassifier(Compared, Classifier):
-    """One label for two texts, from the vectors of both and how they differ."""
+    """One label for two texts, from the vectors of both and how they differ.
+
+    Conneau et al. 2017, section 3.1, https://arxiv.org/abs/1705.02364.
+    """
 
 
 class PairRegressor(Compared, Regressor):
-    """A number for two texts, from the vectors of both and how they differ; squared error."""
+    """A number for two texts, from the vectors of both and how they differ; squared error.
+
+    The vectors of Conneau et al. 2017, section 3.1, https://arxiv.org/abs/1705.02364.
+    """
